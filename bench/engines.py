@@ -1,0 +1,126 @@
+"""llgx and llguidance behind one interface, each used as its documentation advises.
+
+An engine is set up once for a vocabulary, compiles grammars, and opens sessions on what it
+compiled. Invariant: ``compile`` does the whole work each time, whatever the engine would rather
+have kept. A session of llgx is a new ``Matcher``. llguidance keeps its compiled grammar inside a
+matcher, so a session there is a ``deep_copy`` of a matcher that never moved: it shares the lexer
+states that earlier sessions have built, which makes it the cheapest way to serve a second request.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+from harness import Session
+from numpy.typing import NDArray
+
+import llgx
+from llgx.limits import DEFAULT_LIMITS
+
+if TYPE_CHECKING:
+    import llguidance
+
+__all__ = ["ENGINE_NAMES", "Compiled", "Engine", "make_engine"]
+
+ENGINE_NAMES: Final = ("llgx", "llguidance")
+
+Compiled = Callable[[], Session]
+
+
+class Engine(Protocol):
+    """What a bench needs of an engine; ``mask`` is where its sessions write, shape (1, words)."""
+
+    name: str
+    mask: NDArray[np.int32]
+
+    def compile(self, grammar: str) -> Compiled:
+        """Compile ``grammar`` (Lark) afresh; the result opens sessions at its start.
+
+        ``ValueError`` or ``LlgxError`` where the engine refuses the grammar.
+        """
+
+
+def make_engine(name: str, vocabulary: llgx.Vocabulary) -> Engine:
+    """Build the engine called ``name`` and all that depends on the vocabulary alone, anew.
+
+    ``ImportError`` where the engine is not installed.
+    """
+    return _Llgx(vocabulary) if name == "llgx" else _LLGuidance(vocabulary)
+
+
+class _Llgx:
+    """llgx; a first mask is computed here because the trie and the pool are built on demand."""
+
+    name = "llgx"
+
+    def __init__(self, vocabulary: llgx.Vocabulary) -> None:
+        self._vocabulary = llgx.Vocabulary.from_tokens(
+            vocabulary.tokens,
+            eog=vocabulary.eog,
+            special=vocabulary.special,
+            name=vocabulary.name,
+        )
+        self._compiled = 0
+        self.mask = llgx.allocate_token_bitmask(1, len(vocabulary))
+        session = self.compile('start: "a"')()
+        session.fill(*session.target)
+
+    def compile(self, grammar: str) -> Compiled:
+        # No cache of compiled grammars may take two limits for one, so this one is new to it
+        self._compiled += 1
+        limits = dataclasses.replace(
+            DEFAULT_LIMITS,
+            grammar_bytes=DEFAULT_LIMITS.grammar_bytes + self._compiled,
+        )
+        compiled = llgx.Grammar.from_lark(grammar).compile(self._vocabulary, limits=limits)
+        return lambda: self._session(compiled)
+
+    def _session(self, compiled: llgx.CompiledGrammar) -> Session:
+        matcher = llgx.Matcher(compiled)
+        # consume() raises where it does not accept, so there is no failure to ask for afterwards
+        return Session(matcher.fill_bitmask, (self.mask, 0), matcher.consume, lambda: "")
+
+
+class _LLGuidance:
+    """llguidance, with its default slices and the same end-of-generation tokens as llgx."""
+
+    name = "llguidance"
+
+    def __init__(self, vocabulary: llgx.Vocabulary) -> None:
+        import llguidance
+
+        self._new_matcher = llguidance.LLMatcher
+        self._tokenizer = llguidance.LLTokenizer(
+            llguidance.TokenizerWrapper(_Tokens(vocabulary)), eos_token=list(vocabulary.eog)
+        )
+        self.mask = llgx.allocate_token_bitmask(1, len(vocabulary))
+
+    def compile(self, grammar: str) -> Compiled:
+        matcher = self._new_matcher(self._tokenizer, grammar, log_level=0)
+        if matcher.is_error():
+            raise ValueError(matcher.get_error())
+        return lambda: self._session(matcher.deep_copy())
+
+    def _session(self, matcher: llguidance.LLMatcher) -> Session:
+        # The raw pointer, not llguidance.numpy: ndarray.ctypes would add a microsecond to each mask
+        target = (self.mask.ctypes.data, self.mask.nbytes)
+        return Session(
+            matcher.unsafe_compute_mask_ptr, target, matcher.consume_token, matcher.get_error
+        )
+
+
+class _Tokens:
+    """The attributes that ``llguidance.TokenizerWrapper`` reads."""
+
+    def __init__(self, vocabulary: llgx.Vocabulary) -> None:
+        self.eos_token_id = vocabulary.eog[0]
+        self.bos_token_id = None
+        self.tokens = vocabulary.tokens
+        self.special_token_ids = sorted({*vocabulary.special, *vocabulary.eog})
+        self._tokenize = vocabulary.tokenize
+
+    def __call__(self, text: bytes) -> list[int]:
+        return self._tokenize(text)

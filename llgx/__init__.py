@@ -1,0 +1,43 @@
+"""llgx: language models that produce only text that a grammar allows.
+
+The public names; the modules behind them are documented in docs/architecture.md.
+"""
+
+from __future__ import annotations
+
+from llgx._core import CompiledGrammar, Matcher, fill_bitmasks
+from llgx.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
+from llgx.errors import (
+    GrammarError,
+    LimitError,
+    LlgxError,
+    SchemaError,
+    TokenRejected,
+    VocabularyError,
+)
+from llgx.grammar import Grammar
+from llgx.limits import Limits, Shortcuts
+from llgx.llama import LogitsProcessor, LogitsProcessorList, logits_processors
+from llgx.vocabulary import Vocabulary
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CompiledGrammar",
+    "Grammar",
+    "GrammarError",
+    "LimitError",
+    "Limits",
+    "LlgxError",
+    "LogitsProcessor",
+    "LogitsProcessorList",
+    "Matcher",
+    "SchemaError",
+    "Shortcuts",
+    "TokenRejected",
+    "Vocabulary",
+    "VocabularyError",
+    "allocate_token_bitmask",
+    "apply_token_bitmask_inplace",
+    "fill_bitmasks",
+]

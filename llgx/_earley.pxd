@@ -1,0 +1,125 @@
+# cython: language_level=3
+"""Layout of the parser; see ``_earley.pyx``."""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from llgx._lexer cimport Lexer, set_t, state_t
+from llgx._memory cimport Fault, Interner, Map, Words
+
+ctypedef uint32_t row_t
+
+cdef enum:
+    FIRST_ROW = 0        # the row before any lexeme
+
+cdef enum RowFlag:
+    ROW_ACCEPTS = 1      # the text up to here is complete
+    ROW_NO_SKIP = 2      # a skip terminal may not come next
+
+cdef enum ExprOp:
+    EXPR_CONST = 0       # a
+    EXPR_SELF = 1        # the parameter
+    EXPR_SET_BIT = 2     # bit a
+    EXPR_CLEAR_BIT = 3
+    EXPR_AND = 4         # mask a
+    EXPR_OR = 5
+    EXPR_INCR = 6        # bits a .. b - 1, saturating
+    EXPR_DECR = 7
+
+cdef enum CondOp:
+    COND_TRUE = 0
+    COND_EQ = 1          # bits a .. b - 1 against value
+    COND_NE = 2
+    COND_LT = 3
+    COND_LE = 4
+    COND_GT = 5
+    COND_GE = 6
+    COND_COUNT_EQ = 7    # number of ones among bits a .. b - 1 against value
+    COND_COUNT_NE = 8
+    COND_COUNT_LT = 9
+    COND_COUNT_LE = 10
+    COND_COUNT_GT = 11
+    COND_COUNT_GE = 12
+    COND_BIT_SET = 13    # bit a
+    COND_BIT_CLEAR = 14
+    COND_ONES = 15       # all of bits a .. b - 1
+    COND_ZEROS = 16
+    COND_AND = 17        # ``first`` and the ``count`` - 1 conditions after it, as do the next two
+    COND_OR = 18
+    COND_NOT = 19
+
+cdef struct Expr:
+    uint32_t op
+    uint64_t a
+    uint64_t b
+
+cdef struct Cond:
+    uint32_t op
+    uint32_t a
+    uint32_t b
+    uint32_t first
+    uint32_t count
+    uint64_t value
+
+cdef struct Production:
+    uint32_t place       # of its first symbol
+    uint32_t condition   # index into conds, or NONE
+
+cdef struct Row:
+    const uint32_t* items  # (symbol, place, origin[, parameter low, high]), sorted
+    uint32_t count
+    uint32_t flags         # of RowFlag
+    state_t start          # lexer state at the row, UNKNOWN until asked for
+
+cdef struct Parser:
+    Lexer* lexer
+    # the grammar
+    uint32_t* symbols    # by place: 2 * rule, 2 * terminal + 1, or NONE at a production's end
+    uint32_t* argument   # by place: index into exprs, or NONE
+    uint32_t* owner      # by place of an end: the rule
+    uint32_t* rules      # by rule, and one more: where its productions begin
+    Production* productions
+    uint8_t* nullable    # by rule: 1 surely, 2 perhaps (it depends on parameters)
+    uint32_t rule_count
+    uint32_t start_rule  # the added rule that derives the grammar's start
+    Expr* exprs
+    Cond* conds
+    uint32_t* skip_of    # by terminal: the skip terminal of its class, or NONE
+    bint initial_skip
+    bint skip_once
+    uint32_t stride      # words of an item: 3, or 5 with parameters
+    # rows
+    Interner contents    # row -> [flags, items...]
+    Row* rows
+    uint32_t rows_room
+    uint32_t row_limit
+    uint32_t item_limit
+    Interner kernels     # sorted items that a row was closed from
+    Words kernel_row     # by kernel: the row
+    Map scans            # (row, set) -> row
+    # scratch of one closure
+    Words items
+    uint64_t* seen       # hash of items: generation << 32 | index
+    uint32_t seen_mask
+    uint32_t generation
+    uint32_t* predicted  # by rule: generation in which it was predicted
+    Words empty          # (rule, parameter) that derived nothing here
+    Words sorted
+    Fault* fault
+
+cdef int parser_init(Parser* ps, Lexer* lexer, Fault* fault) noexcept nogil
+cdef void parser_free(Parser* ps) noexcept nogil
+cdef int parser_begin(Parser* ps) noexcept nogil
+cdef row_t parser_scan(Parser* ps, row_t row, set_t emitted) noexcept nogil
+cdef state_t parser_start_state(Parser* ps, row_t row) noexcept nogil
+
+
+cdef inline state_t row_state(Parser* ps, row_t row) noexcept nogil:
+    """The lexer state in which ``row`` waits for its next lexeme."""
+    cdef state_t state = ps.rows[row].start
+    if state != <state_t>0xFFFFFFFE:
+        return state
+    return parser_start_state(ps, row)
+
+
+cdef inline bint row_accepts(const Parser* ps, row_t row) noexcept nogil:
+    return ps.rows[row].flags & ROW_ACCEPTS

@@ -1,0 +1,80 @@
+# cython: language_level=3
+"""Layout of the lexer; see ``_lexer.pyx``."""
+
+from libc.stdint cimport int8_t, int16_t, uint8_t, uint32_t, uint64_t
+
+from llgx._memory cimport UNKNOWN, Arena, Fault, Interner, Words
+from llgx._regex cimport Regex, node_t
+
+ctypedef uint32_t terminal_t
+ctypedef uint32_t state_t
+ctypedef uint32_t set_t
+
+cdef enum:
+    DEAD = 0             # the state without terminals
+    NO_SET = 0           # the emitted set without terminals
+
+cdef enum Tail:
+    TAIL_NONE = 0        # what a loop does with bytes from 0x80 on: leaves it,
+    TAIL_UTF8 = 1        # takes every character of well-formed UTF-8,
+    TAIL_BYTES = 2       # takes every byte
+
+cdef struct LoopKey:
+    uint64_t ascii[2]    # bit b: byte b leads from the state back to it
+    uint32_t tail        # a Tail
+
+cdef struct Loop:
+    LoopKey key
+    state_t after        # where a byte that the loop does not take is read: the state itself, or for a
+                         # counted loop what follows the repeat
+    uint32_t low         # characters, the one that led here included, before the loop may be left
+    uint32_t high        # characters, the one that led here included, that fit; NONE: no bound
+    bint open_end        # after ``high`` characters the lexeme is complete, so that the grammar's
+                         # next terminal may go on with a character of the loop
+
+cdef struct State:
+    state_t* row         # next state by byte class, UNKNOWN where not asked for yet; or NULL
+    set_t eager          # set to emit on arrival, or NO_SET
+    set_t accept         # set to emit when no byte goes on, or NO_SET
+    uint32_t loop        # index into loops, NONE: no loop, UNKNOWN: not asked for yet
+    int16_t forced       # the one byte that can follow where that is plain to see, else -1
+
+cdef struct Lexer:
+    Regex rx
+    Interner vectors     # state -> (terminal, node) pairs, sorted
+    State* states
+    uint32_t states_room
+    uint32_t state_limit
+    Interner sets        # set -> sorted terminals
+    int8_t* set_is_skip  # by set: it holds a skip terminal and counts as nothing else
+    uint32_t sets_room
+    Arena rows
+    node_t* initial      # by terminal: its regex, without the empty string
+    uint8_t* lazy        # by terminal
+    uint8_t* skip        # by terminal
+    uint32_t terminal_count
+    Loop* loops
+    uint32_t loop_count
+    uint32_t loop_room
+    Words scratch
+    Fault* fault
+
+cdef int lexer_init(Lexer* lx, uint32_t terminal_count, Fault* fault) noexcept nogil
+cdef void lexer_free(Lexer* lx) noexcept nogil
+cdef state_t lexer_start(Lexer* lx, const uint32_t* terminals, uint32_t count) noexcept nogil
+cdef state_t lexer_fill(Lexer* lx, state_t state, uint32_t byte_class) noexcept nogil
+cdef uint32_t lexer_loop(Lexer* lx, state_t state, bint counted) noexcept nogil
+cdef state_t lexer_loop_lead(Lexer* lx, state_t state, uint8_t byte) noexcept nogil
+cdef uint32_t utf8_lead(uint8_t byte) noexcept nogil
+cdef uint32_t utf8_next(uint32_t inner, uint8_t byte) noexcept nogil
+
+
+cdef inline state_t lexer_step(Lexer* lx, state_t state, uint8_t byte) noexcept nogil:
+    """The state after one more byte; DEAD when no terminal can go on (or with a fault set)."""
+    cdef uint32_t byte_class = lx.rx.classes[byte]
+    cdef state_t target
+    if lx.states[state].row != NULL:
+        target = lx.states[state].row[byte_class]
+        if target != UNKNOWN:
+            return target
+    return lexer_fill(lx, state, byte_class)

@@ -1,0 +1,430 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The lexer: a lazy byte DFA whose states are sets of (terminal, residual regex).
+
+A parser row allows some terminals; :c:func:`lexer_start` is the state of all of them at once, and each
+byte derives them together. Terminals that can no longer match drop out (exactly: see ``_regex``).
+What a state says about the end of a lexeme:
+
+* ``eager``: the lexeme is over on arrival. Either a lazy terminal matches (the set holds the matched
+  lazy ones only), or every terminal left has matched and none can go on.
+* ``accept``: the terminals matched so far, emitted together if the next byte leads to DEAD. Otherwise the
+  lexer goes on: maximal munch, without falling back to an earlier match.
+
+Invariant: no terminal of a start state matches the empty string (``regex_nonempty``), so an emitted
+lexeme has at least one byte; empty matches are the parser's business. Equal sets are one state, so the
+DFA stays finite; transitions are rows over byte classes, filled on demand.
+
+A *loop* is a state that a whole class of characters leads back to (the body of a string, an
+identifier, white space), or a counted repeat of such a class. Loops are what mask sharing is built on;
+their keys (``LoopKey``) mean the same in every grammar.
+
+Cost: a known transition is two loads; a new one is a derivative per terminal and one interning.
+"""
+
+from libc.stdint cimport int8_t, int16_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memset
+
+from llgx._memory cimport (
+    FAULT_LEXER_STATES, FAULT_MEMORY, NONE, UNKNOWN, Fault, Words, arena_free, arena_take, fault_set,
+    interner_free, interner_put, words_free, words_push,
+)
+from llgx._regex cimport (
+    BYTES_KIND, CONCAT_KIND, EMPTY, EPSILON, HARD, LITERAL_KIND, REPEAT_KIND, Regex, node_t,
+    regex_concat, regex_derive, regex_free, regex_init, regex_is_extendable, regex_is_live, regex_nullable,
+    regex_words,
+)
+
+
+cdef int lexer_init(Lexer* lx, uint32_t terminal_count, Fault* fault) noexcept nogil:
+    """A lexer of so many terminals, their regexes still to be set; -1 when memory is out."""
+    cdef uint32_t none = 0
+    memset(lx, 0, sizeof(Lexer))
+    lx.fault = fault
+    lx.state_limit = 1000000
+    lx.terminal_count = terminal_count
+    if regex_init(&lx.rx, fault) < 0:
+        return -1
+    lx.initial = <node_t*>calloc(terminal_count + 1, sizeof(node_t))
+    lx.lazy = <uint8_t*>calloc(terminal_count + 1, 1)
+    lx.skip = <uint8_t*>calloc(terminal_count + 1, 1)
+    if lx.initial == NULL or lx.lazy == NULL or lx.skip == NULL:
+        return -1
+    if _set(lx, &none, 0) != NO_SET or _state(lx, 0) != DEAD:
+        return -1
+    return 0
+
+
+cdef void lexer_free(Lexer* lx) noexcept nogil:
+    regex_free(&lx.rx)
+    interner_free(&lx.vectors)
+    interner_free(&lx.sets)
+    arena_free(&lx.rows)
+    words_free(&lx.scratch)
+    free(lx.states)
+    free(lx.set_is_skip)
+    free(lx.initial)
+    free(lx.lazy)
+    free(lx.skip)
+    free(lx.loops)
+
+
+cdef set_t _set(Lexer* lx, const uint32_t* terminals, uint32_t count) noexcept nogil:
+    """The id of a sorted set of terminals."""
+    cdef uint32_t before = lx.sets.count, room, i
+    cdef int8_t* grown
+    cdef set_t result = interner_put(&lx.sets, terminals, count)
+    if result == NONE:
+        fault_set(lx.fault, FAULT_MEMORY)
+        return NO_SET
+    if lx.sets.count == before:
+        return result
+    if lx.sets.count > lx.sets_room:
+        room = lx.sets_room * 2 if lx.sets_room else 64
+        grown = <int8_t*>realloc(lx.set_is_skip, room)
+        if grown == NULL:
+            fault_set(lx.fault, FAULT_MEMORY)
+            lx.sets.count = before
+            return NO_SET
+        lx.set_is_skip = grown
+        lx.sets_room = room
+    lx.set_is_skip[result] = 0
+    for i in range(count):
+        lx.set_is_skip[result] |= lx.skip[terminals[i]]
+    return result
+
+
+cdef int16_t _forced_byte(Lexer* lx, node_t node) noexcept nogil:
+    """The first byte of every match of ``node`` where its shape shows that there is one only."""
+    cdef const uint32_t* words = regex_words(&lx.rx, node)
+    cdef uint32_t i, bits, found = NONE
+    if words[0] == CONCAT_KIND:
+        words = regex_words(&lx.rx, words[1])
+    if words[0] == LITERAL_KIND:
+        return lx.rx.bytes[words[1]]
+    if words[0] == BYTES_KIND:
+        for i in range(8):
+            bits = words[1 + i]
+            if bits & (bits - 1) or (bits and found != NONE):
+                return -1
+            if bits:
+                found = 32 * i
+                while bits > 1:
+                    bits >>= 1
+                    found += 1
+        return <int16_t>found
+    return -1
+
+
+cdef state_t _state(Lexer* lx, size_t base) noexcept nogil:
+    """Intern the (terminal, node) pairs on the scratch stack from ``base`` on, and take them off."""
+    cdef uint32_t before = lx.vectors.count
+    cdef uint32_t length = <uint32_t>(lx.scratch.size - base)
+    cdef uint32_t room, i
+    cdef State* grown
+    cdef State* info
+    cdef const uint32_t* words
+    cdef state_t state
+    cdef bint lazy_matched = False, open_ended = False
+    cdef size_t top
+    lx.scratch.size = base
+    if lx.fault.code:
+        return DEAD
+    if lx.scratch.at == NULL and words_push(&lx.scratch, 0) == 0:
+        lx.scratch.size = 0
+    state = interner_put(&lx.vectors, lx.scratch.at + base, length)
+    if state == NONE:
+        fault_set(lx.fault, FAULT_MEMORY)
+        return DEAD
+    if lx.vectors.count == before:
+        return state
+    if lx.vectors.count > lx.states_room:
+        room = lx.states_room * 2 if lx.states_room else 64
+        grown = <State*>realloc(lx.states, room * sizeof(State))
+        if grown == NULL:
+            fault_set(lx.fault, FAULT_MEMORY)
+            lx.vectors.count = before
+            return DEAD
+        lx.states = grown
+        lx.states_room = room
+    if lx.vectors.count > lx.state_limit:
+        fault_set(lx.fault, FAULT_LEXER_STATES)
+    info = &lx.states[state]
+    info.row = NULL
+    info.eager = NO_SET
+    info.accept = NO_SET
+    info.loop = UNKNOWN
+    info.forced = -1
+    words = lx.vectors.entries[state].words
+    top = lx.scratch.size
+    for i in range(0, length, 2):
+        if not regex_nullable(&lx.rx, words[i + 1]):
+            open_ended = True
+        elif lx.lazy[words[i]]:
+            lazy_matched = True
+        elif regex_is_extendable(&lx.rx, words[i + 1]):
+            open_ended = True
+    for i in range(0, length, 2):
+        if regex_nullable(&lx.rx, words[i + 1]) and (not lazy_matched or lx.lazy[words[i]]):
+            if words_push(&lx.scratch, words[i]) < 0:
+                fault_set(lx.fault, FAULT_MEMORY)
+    if lx.scratch.size > top:
+        info.accept = _set(lx, lx.scratch.at + top, <uint32_t>(lx.scratch.size - top))
+        if lazy_matched or not open_ended:
+            info.eager = info.accept
+    elif length == 2:
+        info.forced = _forced_byte(lx, words[1])
+    lx.scratch.size = top
+    return state
+
+
+cdef state_t lexer_start(Lexer* lx, const uint32_t* terminals, uint32_t count) noexcept nogil:
+    """The state in which these terminals (sorted) may begin; DEAD if there are none."""
+    cdef size_t base = lx.scratch.size
+    cdef uint32_t i
+    for i in range(count):
+        if lx.initial[terminals[i]] == EMPTY:
+            continue
+        if words_push(&lx.scratch, terminals[i]) < 0 \
+                or words_push(&lx.scratch, lx.initial[terminals[i]]) < 0:
+            fault_set(lx.fault, FAULT_MEMORY)
+            break
+    return _state(lx, base)
+
+
+cdef state_t lexer_fill(Lexer* lx, state_t state, uint32_t byte_class) noexcept nogil:
+    """Compute one transition and keep it."""
+    cdef const uint32_t* words = lx.vectors.entries[state].words
+    cdef uint32_t length = lx.vectors.entries[state].length
+    cdef size_t base = lx.scratch.size
+    cdef uint32_t i
+    cdef node_t node
+    cdef state_t target
+    cdef state_t* row
+    for i in range(0, length, 2):
+        node = regex_derive(&lx.rx, words[i + 1], byte_class)
+        if node == EMPTY or (lx.rx.info[node].flags & HARD and not regex_is_live(&lx.rx, node)):
+            continue
+        if words_push(&lx.scratch, words[i]) < 0 or words_push(&lx.scratch, node) < 0:
+            fault_set(lx.fault, FAULT_MEMORY)
+            break
+    target = _state(lx, base)
+    if lx.fault.code:
+        return DEAD
+    row = lx.states[state].row
+    if row == NULL:
+        row = <state_t*>arena_take(&lx.rows, lx.rx.class_count * sizeof(state_t))
+        if row == NULL:
+            fault_set(lx.fault, FAULT_MEMORY)
+            return DEAD
+        for i in range(lx.rx.class_count):
+            row[i] = UNKNOWN
+        lx.states[state].row = row
+    row[byte_class] = target
+    return target
+
+
+# --------------------------------------------------------------------------- loops
+
+# The automaton of one well-formed UTF-8 character after its lead byte: for each inner state the
+# range of bytes that it takes and the state that these lead to; 0 is "character complete".
+cdef enum:
+    UTF8_STATES = 8
+
+cdef extern from *:
+    """
+    static const uint8_t _utf8_first[8] = {0x00, 0x80, 0x80, 0x80, 0xA0, 0x80, 0x90, 0x80};
+    static const uint8_t _utf8_last[8] = {0x00, 0xBF, 0xBF, 0xBF, 0xBF, 0x9F, 0xBF, 0x8F};
+    static const uint8_t _utf8_next[8] = {0, 0, 1, 2, 1, 1, 2, 2};
+    """
+    const uint8_t _utf8_first[8]
+    const uint8_t _utf8_last[8]
+    const uint8_t _utf8_next[8]
+
+
+cdef uint32_t utf8_lead(uint8_t byte) noexcept nogil:
+    """The inner state after a lead byte, 0 for a byte that leads no longer character."""
+    if byte < 0xC2 or byte > 0xF4:
+        return 0
+    if byte < 0xE0:
+        return 1
+    if byte < 0xF0:
+        return 4 if byte == 0xE0 else (5 if byte == 0xED else 2)
+    return 6 if byte == 0xF0 else (7 if byte == 0xF4 else 3)
+
+
+cdef uint32_t utf8_next(uint32_t inner, uint8_t byte) noexcept nogil:
+    """The inner state after one more byte, 0 when the character is complete, NONE if ill-formed."""
+    if byte < _utf8_first[inner] or byte > _utf8_last[inner]:
+        return NONE
+    return _utf8_next[inner]
+
+
+cdef uint32_t _step_either(Lexer* lx, uint32_t at, uint8_t byte, bint nodes) noexcept nogil:
+    """A step of the DFA, or, with ``nodes``, of one regex node. 0 is dead in both."""
+    if nodes:
+        return regex_derive(&lx.rx, at, lx.rx.classes[byte])
+    return lexer_step(lx, at, byte)
+
+
+cdef uint32_t _tail_of(Lexer* lx, uint32_t origin, uint32_t back, bint nodes) noexcept nogil:
+    """What a loop from ``origin`` that returns as ``back`` does with bytes from 0x80 on."""
+    cdef uint32_t inner[UTF8_STATES]
+    cdef uint32_t b, lead, target
+    cdef uint32_t i
+    cdef bint all_bytes = True
+    for b in range(0x80, 0x100):
+        if _step_either(lx, origin, <uint8_t>b, nodes) != back:
+            all_bytes = False
+            break
+    if all_bytes:
+        return TAIL_BYTES
+    memset(inner, 0, sizeof(inner))
+    for b in range(0x80, 0x100):
+        target = _step_either(lx, origin, <uint8_t>b, nodes)
+        lead = utf8_lead(<uint8_t>b)
+        if lead == 0:
+            continue
+        if target == DEAD or target == back:
+            return TAIL_NONE
+        if inner[lead] == 0:
+            inner[lead] = target
+        elif inner[lead] != target:
+            return TAIL_NONE
+    for i in range(1, UTF8_STATES):
+        if not nodes and lx.states[inner[i]].accept != NO_SET:
+            return TAIL_NONE
+        for b in range(0x100):
+            target = _step_either(lx, inner[i], <uint8_t>b, nodes)
+            if b < _utf8_first[i] or b > _utf8_last[i]:
+                if target != 0:
+                    return TAIL_NONE
+            elif target != (inner[_utf8_next[i]] if _utf8_next[i] else back):
+                return TAIL_NONE
+    return TAIL_UTF8
+
+
+cdef bint _self_loop(Lexer* lx, state_t state, Loop* loop) noexcept nogil:
+    cdef uint32_t b
+    cdef bint any_byte = False
+    memset(loop, 0, sizeof(Loop))
+    if lx.states[state].eager != NO_SET:
+        return False
+    for b in range(128):
+        if lexer_step(lx, state, <uint8_t>b) == state:
+            loop.key.ascii[b >> 6] |= <uint64_t>1 << (b & 63)
+            any_byte = True
+    if not any_byte:
+        return False
+    loop.key.tail = _tail_of(lx, state, state, False)
+    loop.after = state
+    loop.low = 0
+    loop.high = NONE
+    return lx.fault.code == 0
+
+
+cdef bint _counted_loop(Lexer* lx, state_t state, Loop* loop) noexcept nogil:
+    """Whether ``state`` is one greedy terminal at ``x{low,high} rest`` with x a class of characters.
+
+    The characters of x and the first bytes of ``rest`` must not overlap, so that after k characters
+    the state is known from k alone: ``x{low-k,high-k} rest``, which any other byte reads as ``rest``.
+    """
+    cdef const uint32_t* words = lx.vectors.entries[state].words
+    cdef uint32_t terminal, low, high, b
+    cdef node_t body, rest = EPSILON, derived
+    cdef const uint32_t* repeat
+    cdef bint any_byte = False, taken
+    cdef size_t base
+    memset(loop, 0, sizeof(Loop))
+    if lx.vectors.entries[state].length != 2 or lx.lazy[words[0]] \
+            or lx.states[state].eager != NO_SET:
+        return False
+    terminal = words[0]
+    repeat = regex_words(&lx.rx, words[1])
+    if repeat[0] == CONCAT_KIND:
+        rest = repeat[2]
+        repeat = regex_words(&lx.rx, repeat[1])
+    if repeat[0] != REPEAT_KIND:
+        return False
+    body = repeat[1]
+    low = repeat[2]
+    high = repeat[3]
+    loop.key.tail = _tail_of(lx, body, EPSILON, True)
+    for b in range(256):
+        derived = regex_derive(&lx.rx, body, lx.rx.classes[b])
+        if b < 128:
+            taken = derived == EPSILON
+            if taken:
+                loop.key.ascii[b >> 6] |= <uint64_t>1 << (b & 63)
+                any_byte = True
+        else:
+            taken = loop.key.tail == TAIL_BYTES or (
+                loop.key.tail == TAIL_UTF8 and utf8_lead(<uint8_t>b) != 0
+            )
+        if not taken and derived != EMPTY:
+            return False
+        if taken and regex_derive(&lx.rx, rest, lx.rx.classes[b]) != EMPTY:
+            return False
+    if not any_byte or lx.fault.code or low >= NONE - 1 or (high != NONE and high >= NONE - 1):
+        return False
+    base = lx.scratch.size
+    if words_push(&lx.scratch, terminal) < 0 or words_push(&lx.scratch, rest) < 0:
+        fault_set(lx.fault, FAULT_MEMORY)
+        return False
+    loop.after = _state(lx, base)
+    loop.low = low + 1
+    loop.high = NONE if high == NONE else high + 1
+    loop.open_end = regex_nullable(&lx.rx, rest)
+    return lx.fault.code == 0
+
+
+cdef uint32_t lexer_loop(Lexer* lx, state_t state, bint counted) noexcept nogil:
+    """The index of the state's loop, or NONE. Kept; costs up to one row of transitions once."""
+    cdef Loop loop
+    cdef uint32_t room
+    cdef Loop* grown
+    if lx.states[state].loop != UNKNOWN:
+        return lx.states[state].loop
+    if not _self_loop(lx, state, &loop) and not (counted and _counted_loop(lx, state, &loop)):
+        if lx.fault.code == 0:
+            lx.states[state].loop = NONE
+        return NONE
+    if lx.loop_count == lx.loop_room:
+        room = lx.loop_room * 2 if lx.loop_room else 16
+        grown = <Loop*>realloc(lx.loops, room * sizeof(Loop))
+        if grown == NULL:
+            fault_set(lx.fault, FAULT_MEMORY)
+            return NONE
+        lx.loops = grown
+        lx.loop_room = room
+    lx.loops[lx.loop_count] = loop
+    lx.states[state].loop = lx.loop_count
+    lx.loop_count += 1
+    return lx.loop_count - 1
+
+
+cdef state_t lexer_loop_lead(Lexer* lx, state_t state, uint8_t byte) noexcept nogil:
+    """Where a loop that reads ``state`` after each character is after this first byte of one."""
+    cdef const uint32_t* words
+    cdef node_t rest
+    cdef size_t base
+    if lx.loops[lx.states[state].loop].after == state:
+        return lexer_step(lx, state, byte)
+    # A counted loop: state is x{low,high} rest, so it is d(x) x{low,high} rest.
+    words = lx.vectors.entries[state].words
+    rest = words[1]
+    base = lx.scratch.size
+    if words_push(&lx.scratch, words[0]) < 0 or \
+            words_push(&lx.scratch, _lead_residual(lx, rest, byte)) < 0:
+        fault_set(lx.fault, FAULT_MEMORY)
+        return DEAD
+    return _state(lx, base)
+
+
+cdef node_t _lead_residual(Lexer* lx, node_t node, uint8_t byte) noexcept nogil:
+    cdef const uint32_t* repeat = regex_words(&lx.rx, node)
+    if repeat[0] == CONCAT_KIND:
+        repeat = regex_words(&lx.rx, repeat[1])
+    return regex_concat(
+        &lx.rx, regex_derive(&lx.rx, repeat[1], lx.rx.classes[byte]), node
+    )

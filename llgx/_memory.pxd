@@ -1,0 +1,300 @@
+# cython: language_level=3
+"""Memory of the kernels: arenas, word vectors, an interner of word sequences and a 128-bit map.
+
+Everything here is plain C without the GIL. An allocation belongs to the struct that made it and is
+freed by that struct's ``*_free``; sequences handed out by an :c:type:`Interner` stay where they are
+until then, so kernels may keep pointers to them. Failure to allocate is reported by ``NONE`` or -1
+and never leaves a structure unusable. Growth doubles hash tables (amortised constant time) and adds
+blocks to arenas, so that no large copy happens in the middle of a mask.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcmp, memcpy, memset
+
+cdef extern from *:
+    """
+    #ifndef LLGX_NONE
+    #define LLGX_NONE 0xFFFFFFFFu     /* no id, no bound, no memory */
+    #define LLGX_UNKNOWN 0xFFFFFFFEu  /* not asked for yet */
+    #endif
+    """
+    const uint32_t NONE "LLGX_NONE"
+    const uint32_t UNKNOWN "LLGX_UNKNOWN"
+
+
+# --------------------------------------------------------------------------- faults
+
+cdef enum FaultCode:
+    FAULT_NONE = 0
+    FAULT_MEMORY = 1
+    FAULT_REGEX_NODES = 2
+    FAULT_REGEX_DEPTH = 3
+    FAULT_EMPTINESS = 4
+    FAULT_LEXER_STATES = 5
+    FAULT_ROWS = 6
+    FAULT_ROW_ITEMS = 7
+
+
+cdef struct Fault:
+    int code             # the first fault since it was last cleared; kernels stop caring about
+                         # their results once it is set, and memoise nothing
+
+
+cdef inline void fault_set(Fault* fault, int code) noexcept nogil:
+    if fault.code == FAULT_NONE:
+        fault.code = code
+
+
+# --------------------------------------------------------------------------- arenas
+
+cdef struct Arena:
+    char* block          # newest block; its first 16 bytes hold the link to the one before
+    size_t used          # bytes taken from the newest block, link included
+    size_t size          # bytes of the newest block
+    size_t total         # bytes of all blocks
+
+
+cdef inline void* arena_take(Arena* arena, size_t count) noexcept nogil:
+    """``count`` bytes, aligned to 16; NULL when memory is out."""
+    cdef size_t need = (count + 15) & ~(<size_t>15)
+    cdef size_t size
+    cdef char* block
+    if arena.block == NULL or arena.used + need > arena.size:
+        size = 4096 if arena.total < 4096 else (arena.total if arena.total < 262144 else 262144)
+        if size < need + 16:
+            size = need + 16
+        block = <char*>malloc(size)
+        if block == NULL:
+            return NULL
+        (<char**>block)[0] = arena.block
+        arena.block = block
+        arena.used = 16
+        arena.size = size
+        arena.total += size
+    block = arena.block + arena.used
+    arena.used += need
+    return block
+
+
+cdef inline void arena_free(Arena* arena) noexcept nogil:
+    cdef char* block = arena.block
+    cdef char* before
+    while block != NULL:
+        before = (<char**>block)[0]
+        free(block)
+        block = before
+    memset(arena, 0, sizeof(Arena))
+
+
+# --------------------------------------------------------------------------- word vectors
+
+cdef struct Words:
+    uint32_t* at
+    size_t size
+    size_t room
+
+
+cdef inline int words_reserve(Words* words, size_t extra) noexcept nogil:
+    cdef size_t room
+    cdef uint32_t* at
+    if words.size + extra <= words.room:
+        return 0
+    room = words.room * 2 if words.room else 64
+    if room < words.size + extra:
+        room = words.size + extra
+    at = <uint32_t*>realloc(words.at, room * sizeof(uint32_t))
+    if at == NULL:
+        return -1
+    words.at = at
+    words.room = room
+    return 0
+
+
+cdef inline int words_push(Words* words, uint32_t value) noexcept nogil:
+    if words.size == words.room and words_reserve(words, 1) < 0:
+        return -1
+    words.at[words.size] = value
+    words.size += 1
+    return 0
+
+
+cdef inline void words_free(Words* words) noexcept nogil:
+    free(words.at)
+    memset(words, 0, sizeof(Words))
+
+
+# --------------------------------------------------------------------------- interner
+
+cdef struct Entry:
+    uint32_t* words
+    uint32_t length
+    uint32_t hash
+
+
+cdef struct Interner:
+    Arena arena          # the sequences
+    Entry* entries
+    uint32_t count
+    uint32_t room
+    uint32_t* slots      # id + 1, or 0
+    uint32_t mask        # number of slots - 1
+
+
+cdef inline uint32_t words_hash(const uint32_t* words, size_t length) noexcept nogil:
+    cdef uint64_t h = 0x9E3779B97F4A7C15ULL ^ length
+    cdef size_t i
+    for i in range(length):
+        h = (h ^ words[i]) * 0xD6E8FEB86659FD93ULL
+        h ^= h >> 32
+    return <uint32_t>h
+
+
+cdef inline int interner_grow(Interner* self) noexcept nogil:
+    cdef uint32_t size = (self.mask + 1) * 2 if self.slots != NULL else 64
+    cdef uint32_t* slots = <uint32_t*>calloc(size, sizeof(uint32_t))
+    cdef uint32_t i, at
+    if slots == NULL:
+        return -1
+    for i in range(self.count):
+        at = self.entries[i].hash & (size - 1)
+        while slots[at]:
+            at = (at + 1) & (size - 1)
+        slots[at] = i + 1
+    free(self.slots)
+    self.slots = slots
+    self.mask = size - 1
+    return 0
+
+
+cdef inline uint32_t interner_put(
+    Interner* self, const uint32_t* words, uint32_t length
+) noexcept nogil:
+    """The id of this sequence, new or known; ids count from 0. NONE when memory is out."""
+    cdef uint32_t h = words_hash(words, length)
+    cdef uint32_t at, found, room
+    cdef Entry* entry
+    if self.slots == NULL or self.count * 2 >= self.mask:
+        if interner_grow(self) < 0:
+            return NONE
+    at = h & self.mask
+    while self.slots[at]:
+        found = self.slots[at] - 1
+        entry = &self.entries[found]
+        if entry.hash == h and entry.length == length and \
+                memcmp(entry.words, words, length * sizeof(uint32_t)) == 0:
+            return found
+        at = (at + 1) & self.mask
+    if self.count == self.room:
+        room = self.room * 2 if self.room else 64
+        entry = <Entry*>realloc(self.entries, room * sizeof(Entry))
+        if entry == NULL:
+            return NONE
+        self.entries = entry
+        self.room = room
+    entry = &self.entries[self.count]
+    entry.words = <uint32_t*>arena_take(&self.arena, length * sizeof(uint32_t))
+    if entry.words == NULL:
+        return NONE
+    memcpy(entry.words, words, length * sizeof(uint32_t))
+    entry.length = length
+    entry.hash = h
+    self.slots[at] = self.count + 1
+    self.count += 1
+    return self.count - 1
+
+
+cdef inline size_t interner_bytes(const Interner* self) noexcept nogil:
+    return self.arena.total + self.room * sizeof(Entry) + (self.mask + 1) * sizeof(uint32_t)
+
+
+cdef inline void interner_free(Interner* self) noexcept nogil:
+    arena_free(&self.arena)
+    free(self.entries)
+    free(self.slots)
+    memset(self, 0, sizeof(Interner))
+
+
+# --------------------------------------------------------------------------- map
+
+cdef struct Slot:
+    uint64_t high
+    uint64_t low
+    uint32_t value       # NONE in an empty slot
+
+
+cdef struct Map:
+    Slot* slots
+    uint32_t mask
+    uint32_t count
+
+
+cdef inline uint32_t map_hash(uint64_t high, uint64_t low) noexcept nogil:
+    cdef uint64_t h = (low ^ (high * 0x9E3779B97F4A7C15ULL)) * 0xD6E8FEB86659FD93ULL
+    return <uint32_t>(h ^ (h >> 32))
+
+
+cdef inline uint32_t map_get(const Map* self, uint64_t high, uint64_t low) noexcept nogil:
+    """The value of the key, or NONE."""
+    cdef uint32_t at
+    if self.slots == NULL:
+        return NONE
+    at = map_hash(high, low) & self.mask
+    while self.slots[at].value != NONE:
+        if self.slots[at].low == low and self.slots[at].high == high:
+            return self.slots[at].value
+        at = (at + 1) & self.mask
+    return NONE
+
+
+cdef inline int map_grow(Map* self) noexcept nogil:
+    cdef uint32_t size = (self.mask + 1) * 2 if self.slots != NULL else 64
+    cdef Slot* slots = <Slot*>malloc(size * sizeof(Slot))
+    cdef uint32_t i, at
+    if slots == NULL:
+        return -1
+    for i in range(size):
+        slots[i].value = NONE
+    if self.slots != NULL:
+        for i in range(self.mask + 1):
+            if self.slots[i].value != NONE:
+                at = map_hash(self.slots[i].high, self.slots[i].low) & (size - 1)
+                while slots[at].value != NONE:
+                    at = (at + 1) & (size - 1)
+                slots[at] = self.slots[i]
+        free(self.slots)
+    self.slots = slots
+    self.mask = size - 1
+    return 0
+
+
+cdef inline int map_put(Map* self, uint64_t high, uint64_t low, uint32_t value) noexcept nogil:
+    """Set the value (not NONE) of a key; -1 when memory is out."""
+    cdef uint32_t at
+    if self.slots == NULL or self.count * 2 >= self.mask:
+        if map_grow(self) < 0:
+            return -1
+    at = map_hash(high, low) & self.mask
+    while self.slots[at].value != NONE:
+        if self.slots[at].low == low and self.slots[at].high == high:
+            self.slots[at].value = value
+            return 0
+        at = (at + 1) & self.mask
+    self.slots[at].high = high
+    self.slots[at].low = low
+    self.slots[at].value = value
+    self.count += 1
+    return 0
+
+
+cdef inline void map_clear(Map* self) noexcept nogil:
+    cdef uint32_t i
+    if self.slots != NULL and self.count:
+        for i in range(self.mask + 1):
+            self.slots[i].value = NONE
+        self.count = 0
+
+
+cdef inline void map_free(Map* self) noexcept nogil:
+    free(self.slots)
+    memset(self, 0, sizeof(Map))

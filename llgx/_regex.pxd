@@ -1,0 +1,80 @@
+# cython: language_level=3
+"""Layout of the regex pool; see ``_regex.pyx``."""
+
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
+
+from llgx._memory cimport Fault, Interner, Map, Words
+
+ctypedef uint32_t node_t
+
+cdef enum Kind:
+    EMPTY_KIND = 0       # no string at all                  [kind]
+    EPSILON_KIND = 1     # the empty string                  [kind]
+    BYTES_KIND = 2       # one byte of a set                 [kind, 8 words of bits]
+    LITERAL_KIND = 3     # two bytes or more                 [kind, offset, length]
+    CONCAT_KIND = 4      # one after the other               [kind, head, tail]
+    ALT_KIND = 5         # any                               [kind, sorted nodes...]
+    AND_KIND = 6         # all                               [kind, sorted nodes...]
+    NOT_KIND = 7         # none of                           [kind, node]
+    REPEAT_KIND = 8      # low to high times, NONE: no bound [kind, node, low, high]
+
+cdef enum NodeFlag:
+    NULLABLE = 1         # matches the empty string
+    HARD = 2             # holds AND or NOT: may be empty without looking so
+    LIVE_KNOWN = 4
+    LIVE = 8             # matches some string
+    EXTENDABLE_KNOWN = 16
+    EXTENDABLE = 32      # matches some string that is not empty
+
+cdef enum:
+    EMPTY = 0            # node ids of the constants
+    EPSILON = 1
+    ANY = 2              # one byte of any value
+    ALL = 3              # every byte string
+
+cdef struct NodeInfo:
+    uint8_t kind
+    uint8_t flags
+    uint16_t depth       # levels of recursion that a derivative takes
+
+cdef struct Regex:
+    Interner nodes       # contents as shown in Kind
+    NodeInfo* info       # by node id
+    uint32_t info_room
+    uint8_t* bytes       # text of all literals
+    uint32_t bytes_size
+    uint32_t bytes_room
+    Map derivatives      # (node, byte class) -> node
+    Words stack          # scratch of the constructors
+    uint8_t classes[256] # byte -> class; bytes of one class behave alike in every node
+    uint8_t sample[256]  # class -> one of its bytes
+    uint32_t class_count
+    uint32_t node_limit
+    uint32_t depth_limit
+    uint32_t step_limit  # of one emptiness check
+    Fault* fault         # where trouble is reported; not owned
+
+cdef int regex_init(Regex* rx, Fault* fault) noexcept nogil
+cdef void regex_free(Regex* rx) noexcept nogil
+cdef void regex_freeze_classes(Regex* rx) noexcept nogil
+cdef node_t regex_bytes(Regex* rx, const uint32_t* bits) noexcept nogil
+cdef node_t regex_literal(Regex* rx, const uint8_t* data, uint32_t length) noexcept nogil
+cdef node_t regex_concat(Regex* rx, node_t head, node_t tail) noexcept nogil
+cdef node_t regex_alt(Regex* rx, size_t base) noexcept nogil
+cdef node_t regex_and(Regex* rx, size_t base) noexcept nogil
+cdef node_t regex_not(Regex* rx, node_t node) noexcept nogil
+cdef node_t regex_repeat(Regex* rx, node_t node, uint32_t low, uint32_t high) noexcept nogil
+cdef node_t regex_nonempty(Regex* rx, node_t node) noexcept nogil
+cdef node_t regex_derive(Regex* rx, node_t node, uint32_t byte_class) noexcept nogil
+cdef bint regex_is_live(Regex* rx, node_t node) noexcept nogil
+cdef bint regex_is_extendable(Regex* rx, node_t node) noexcept nogil
+cdef int raise_fault(Fault* fault, object limits) except -1
+cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0
+
+
+cdef inline bint regex_nullable(const Regex* rx, node_t node) noexcept nogil:
+    return rx.info[node].flags & NULLABLE
+
+
+cdef inline const uint32_t* regex_words(const Regex* rx, node_t node) noexcept nogil:
+    return rx.nodes.entries[node].words

@@ -1,0 +1,846 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Hash-consed regexes over bytes and their derivatives.
+
+A node is an interned word sequence, so equal content is one id and a derivative can be memoised by
+(node, byte class). The constructors keep nodes in a normal form (flat and sorted alternatives, one
+byte set per alternation, right-leaning concatenations, merged counters) under which the residuals of
+a pattern are few: that is what makes the lazy DFA above this module finite and small.
+
+*Counted repeats* are nodes with two counters: ``a{0,65536}`` costs what ``a{0,5}`` does. Ambiguous
+bodies give alternatives that differ in the counters alone; overlapping ones are merged into one.
+
+*Emptiness* is exact. Without intersection and complement a node is empty only if it is ``EMPTY``;
+with them, derivatives are searched for one that matches, and the verdict is kept for every node on
+the way. The search is bounded by a number of steps, not by time.
+
+Method: Brzozowski, "Derivatives of regular expressions" (1964), with the similarity rules of Owens,
+Reppy and Turon, "Regular-expression derivatives re-examined" (2009). A derivative costs time linear
+in the node, once per (node, byte class); memory is about 40 bytes a node.
+"""
+
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, qsort, realloc
+from libc.string cimport memcmp, memcpy, memset
+
+from llgx._memory cimport (
+    FAULT_EMPTINESS, FAULT_LEXER_STATES, FAULT_MEMORY, FAULT_NONE, FAULT_REGEX_DEPTH,
+    FAULT_REGEX_NODES, FAULT_ROW_ITEMS, FAULT_ROWS, NONE, Fault, Map, Words, fault_set,
+    interner_free, interner_put, map_free, map_get, map_put, words_free, words_push,
+)
+
+from llgx import ir as _ir
+from llgx.errors import LimitError
+
+
+# --------------------------------------------------------------------------- nodes
+
+cdef int _compare_words(const void* left, const void* right) noexcept nogil:
+    cdef uint32_t a = (<const uint32_t*>left)[0]
+    cdef uint32_t b = (<const uint32_t*>right)[0]
+    return (a > b) - (a < b)
+
+
+cdef inline uint32_t _max(uint32_t a, uint32_t b) noexcept nogil:
+    return a if a > b else b
+
+
+cdef node_t _node(Regex* rx, const uint32_t* words, uint32_t length) noexcept nogil:
+    """Intern a node and fill in what is known of it; EMPTY with a fault set when that fails."""
+    cdef uint32_t before = rx.nodes.count
+    cdef uint32_t room, i, child
+    cdef NodeInfo* info
+    cdef uint8_t flags = 0
+    cdef uint32_t depth = 0
+    cdef node_t node
+    if rx.fault.code:
+        return EMPTY
+    node = interner_put(&rx.nodes, words, length)
+    if node == NONE:
+        fault_set(rx.fault, FAULT_MEMORY)
+        return EMPTY
+    if rx.nodes.count == before:
+        return node
+    if rx.nodes.count > rx.info_room:
+        room = rx.info_room * 2 if rx.info_room else 64
+        info = <NodeInfo*>realloc(rx.info, room * sizeof(NodeInfo))
+        if info == NULL:
+            rx.nodes.count = before  # the slot stays, pointing at an id that will be reused
+            fault_set(rx.fault, FAULT_MEMORY)
+            return EMPTY
+        rx.info = info
+        rx.info_room = room
+    words = rx.nodes.entries[node].words
+    if words[0] == EPSILON_KIND:
+        flags = NULLABLE
+    elif words[0] == CONCAT_KIND:
+        flags = rx.info[words[1]].flags & rx.info[words[2]].flags & NULLABLE
+        flags |= (rx.info[words[1]].flags | rx.info[words[2]].flags) & HARD
+        depth = rx.info[words[1]].depth
+        if rx.info[words[1]].flags & NULLABLE or rx.info[words[2]].flags & HARD:
+            depth = _max(depth, rx.info[words[2]].depth)
+    elif words[0] == ALT_KIND:
+        for i in range(1, length):
+            flags |= rx.info[words[i]].flags & (NULLABLE | HARD)
+            depth = _max(depth, rx.info[words[i]].depth)
+    elif words[0] == AND_KIND:
+        flags = NULLABLE
+        for i in range(1, length):
+            flags &= rx.info[words[i]].flags
+            depth = _max(depth, rx.info[words[i]].depth)
+        flags |= HARD
+    elif words[0] == NOT_KIND:
+        flags = HARD | (0 if rx.info[words[1]].flags & NULLABLE else NULLABLE)
+        depth = rx.info[words[1]].depth
+    elif words[0] == REPEAT_KIND:
+        flags = rx.info[words[1]].flags & (NULLABLE | HARD)
+        if words[2] == 0:
+            flags |= NULLABLE
+        depth = rx.info[words[1]].depth
+    rx.info[node].kind = <uint8_t>words[0]
+    rx.info[node].flags = flags
+    rx.info[node].depth = <uint16_t>(depth + 1)
+    if depth + 1 > rx.depth_limit:
+        fault_set(rx.fault, FAULT_REGEX_DEPTH)
+    if rx.nodes.count > rx.node_limit:
+        fault_set(rx.fault, FAULT_REGEX_NODES)
+    return node
+
+
+cdef int regex_init(Regex* rx, Fault* fault) noexcept nogil:
+    """An empty pool with the four constant nodes; -1 when memory is out."""
+    cdef uint32_t words[9]
+    cdef int i
+    memset(rx, 0, sizeof(Regex))
+    rx.fault = fault
+    rx.node_limit = 4000000
+    rx.depth_limit = 4000
+    rx.step_limit = 500000
+    words[0] = EMPTY_KIND
+    _node(rx, words, 1)
+    words[0] = EPSILON_KIND
+    _node(rx, words, 1)
+    words[0] = BYTES_KIND
+    for i in range(8):
+        words[1 + i] = 0xFFFFFFFFu
+    _node(rx, words, 9)
+    words[0] = REPEAT_KIND
+    words[1] = ANY
+    words[2] = 0
+    words[3] = NONE
+    _node(rx, words, 4)
+    return -1 if fault.code else 0
+
+
+cdef void regex_free(Regex* rx) noexcept nogil:
+    interner_free(&rx.nodes)
+    free(rx.info)
+    free(rx.bytes)
+    map_free(&rx.derivatives)
+    words_free(&rx.stack)
+
+
+cdef void regex_freeze_classes(Regex* rx) noexcept nogil:
+    """Partition the bytes by the sets and literals built so far. Derivatives add no finer set."""
+    cdef uint32_t node, b, i, old, bit, count = 1
+    cdef const uint32_t* words
+    cdef int fresh[512]
+    cdef bint alone[256]
+    memset(rx.classes, 0, 256)
+    memset(alone, 0, sizeof(alone))
+    for node in range(rx.nodes.count):
+        words = rx.nodes.entries[node].words
+        if words[0] == LITERAL_KIND:
+            for i in range(words[2]):
+                alone[rx.bytes[words[1] + i]] = True
+        elif words[0] == BYTES_KIND and node != ANY:
+            for i in range(512):
+                fresh[i] = -1
+            count = 0
+            for b in range(256):
+                bit = (words[1 + (b >> 5)] >> (b & 31)) & 1
+                old = rx.classes[b] * 2 + bit
+                if fresh[old] < 0:
+                    fresh[old] = count
+                    count += 1
+                rx.classes[b] = <uint8_t>fresh[old]
+    for b in range(256):
+        if alone[b]:
+            for i in range(256):
+                if i != b and rx.classes[i] == rx.classes[b]:
+                    rx.classes[b] = <uint8_t>count
+                    count += 1
+                    break
+    rx.class_count = count
+    for b in range(256):
+        rx.sample[rx.classes[b]] = <uint8_t>b
+
+
+# --------------------------------------------------------------------------- constructors
+
+cdef node_t regex_bytes(Regex* rx, const uint32_t* bits) noexcept nogil:
+    cdef uint32_t words[9]
+    cdef uint32_t any_bit = 0
+    cdef int i
+    words[0] = BYTES_KIND
+    for i in range(8):
+        words[1 + i] = bits[i]
+        any_bit |= bits[i]
+    if not any_bit:
+        return EMPTY
+    return _node(rx, words, 9)
+
+
+cdef node_t _single(Regex* rx, uint8_t byte) noexcept nogil:
+    cdef uint32_t bits[8]
+    memset(bits, 0, sizeof(bits))
+    bits[byte >> 5] = <uint32_t>1 << (byte & 31)
+    return regex_bytes(rx, bits)
+
+
+cdef node_t _literal_at(Regex* rx, uint32_t offset, uint32_t length) noexcept nogil:
+    cdef uint32_t words[3]
+    if length == 0:
+        return EPSILON
+    if length == 1:
+        return _single(rx, rx.bytes[offset])
+    words[0] = LITERAL_KIND
+    words[1] = offset
+    words[2] = length
+    return _node(rx, words, 3)
+
+
+cdef node_t regex_literal(Regex* rx, const uint8_t* data, uint32_t length) noexcept nogil:
+    """These bytes. Equal literals should be asked for once: the text is not looked up."""
+    cdef uint32_t room, offset = rx.bytes_size
+    cdef uint8_t* grown
+    if length == 0:
+        return EPSILON
+    if length == 1:
+        return _single(rx, data[0])
+    if rx.bytes_size + length > rx.bytes_room:
+        room = _max(rx.bytes_room * 2, rx.bytes_size + length)
+        grown = <uint8_t*>realloc(rx.bytes, room)
+        if grown == NULL:
+            fault_set(rx.fault, FAULT_MEMORY)
+            return EMPTY
+        rx.bytes = grown
+        rx.bytes_room = room
+    memcpy(rx.bytes + offset, data, length)
+    rx.bytes_size += length
+    return _literal_at(rx, offset, length)
+
+
+cdef node_t regex_concat(Regex* rx, node_t head, node_t tail) noexcept nogil:
+    cdef uint32_t words[4]
+    cdef const uint32_t* h
+    cdef const uint32_t* t
+    cdef node_t rest = EPSILON
+    cdef uint64_t low, high
+    cdef size_t base
+    if head == EMPTY or tail == EMPTY:
+        return EMPTY
+    if head == EPSILON:
+        return tail
+    if tail == EPSILON:
+        return head
+    if head == ALL and tail == ALL:
+        return ALL
+    h = regex_words(rx, head)
+    if h[0] == CONCAT_KIND:
+        # Right-leaning: the head of a concatenation is never one itself. By a loop, since heads
+        # may be as long as the grammar.
+        base = rx.stack.size
+        while rx.info[head].kind == CONCAT_KIND:
+            h = regex_words(rx, head)
+            if words_push(&rx.stack, h[1]) < 0:
+                fault_set(rx.fault, FAULT_MEMORY)
+                return EMPTY
+            head = h[2]
+        rest = regex_concat(rx, head, tail)
+        while rx.stack.size > base:
+            rx.stack.size -= 1
+            rest = regex_concat(rx, rx.stack.at[rx.stack.size], rest)
+        return rest
+    if h[0] == REPEAT_KIND:
+        t = regex_words(rx, tail)
+        if t[0] == CONCAT_KIND and regex_words(rx, t[1])[0] == REPEAT_KIND:
+            rest = t[2]
+            t = regex_words(rx, t[1])
+        if t[0] == REPEAT_KIND and t[1] == h[1]:
+            low = <uint64_t>h[2] + t[2]
+            high = <uint64_t>h[3] + t[3]
+            if h[3] == NONE or t[3] == NONE:
+                high = NONE
+            if low < NONE and (high < NONE or h[3] == NONE or t[3] == NONE):
+                return regex_concat(
+                    rx, regex_repeat(rx, h[1], <uint32_t>low, <uint32_t>high), rest
+                )
+    words[0] = CONCAT_KIND
+    words[1] = head
+    words[2] = tail
+    return _node(rx, words, 3)
+
+
+cdef node_t regex_repeat(Regex* rx, node_t node, uint32_t low, uint32_t high) noexcept nogil:
+    cdef uint32_t words[4]
+    cdef const uint32_t* inner
+    if high == 0 or node == EPSILON:
+        return EPSILON
+    if node == EMPTY:
+        return EMPTY if low else EPSILON
+    if low == 1 and high == 1:
+        return node
+    if regex_nullable(rx, node):
+        low = 0
+    inner = regex_words(rx, node)
+    if inner[0] == REPEAT_KIND and inner[3] == NONE and inner[2] <= 1:
+        # (a*){..} and (a+){..}: the outer counter adds nothing but, perhaps, the empty string.
+        return regex_repeat(rx, inner[1], inner[2] if low else 0, NONE)
+    words[0] = REPEAT_KIND
+    words[1] = node
+    words[2] = low
+    words[3] = high
+    return _node(rx, words, 4)
+
+
+cdef node_t regex_not(Regex* rx, node_t node) noexcept nogil:
+    cdef uint32_t words[2]
+    cdef const uint32_t* inner
+    if node == EMPTY:
+        return ALL
+    if node == ALL:
+        return EMPTY
+    inner = regex_words(rx, node)
+    if inner[0] == NOT_KIND:
+        return inner[1]
+    words[0] = NOT_KIND
+    words[1] = node
+    return _node(rx, words, 2)
+
+
+cdef size_t _flatten(Regex* rx, size_t base, uint32_t kind) noexcept nogil:
+    """Replace nodes of ``kind`` among the items from ``base`` on by their children."""
+    cdef size_t i = base, j
+    cdef node_t node
+    cdef const uint32_t* words
+    cdef uint32_t length
+    while i < rx.stack.size:
+        node = rx.stack.at[i]
+        words = regex_words(rx, node)
+        if words[0] != kind:
+            i += 1
+            continue
+        length = rx.nodes.entries[node].length
+        rx.stack.at[i] = words[1]  # children of a normal node are never of its own kind
+        for j in range(2, length):
+            if words_push(&rx.stack, words[j]) < 0:
+                fault_set(rx.fault, FAULT_MEMORY)
+                return rx.stack.size
+        i += 1
+    return rx.stack.size
+
+
+cdef void _sort_unique(Regex* rx, size_t base) noexcept nogil:
+    cdef uint32_t* at = rx.stack.at + base
+    cdef size_t count = rx.stack.size - base
+    cdef size_t i, j
+    cdef uint32_t value
+    if count > 24:
+        qsort(at, count, sizeof(uint32_t), _compare_words)
+    else:
+        for i in range(1, count):
+            value = at[i]
+            j = i
+            while j > 0 and at[j - 1] > value:
+                at[j] = at[j - 1]
+                j -= 1
+            at[j] = value
+    j = 0
+    for i in range(count):
+        if i == 0 or at[i] != at[i - 1]:
+            at[j] = at[i]
+            j += 1
+    rx.stack.size = base + j
+
+
+cdef node_t _finish(Regex* rx, size_t base, uint32_t kind) noexcept nogil:
+    """Intern ``[kind, items from base on]`` and drop the items from the scratch stack."""
+    cdef size_t count = rx.stack.size - base
+    cdef node_t node
+    if count == 1:
+        node = rx.stack.at[base]
+    elif words_push(&rx.stack, 0) < 0:
+        fault_set(rx.fault, FAULT_MEMORY)
+        node = EMPTY
+    else:
+        count += 1
+        while count > 1:
+            count -= 1
+            rx.stack.at[base + count] = rx.stack.at[base + count - 1]
+        rx.stack.at[base] = kind
+        node = _node(rx, rx.stack.at + base, <uint32_t>(rx.stack.size - base))
+    rx.stack.size = base
+    return node
+
+
+cdef inline const uint32_t* _counter(Regex* rx, node_t node, node_t* tail) noexcept nogil:
+    """The words of the repeat that ``node`` is or starts with, or NULL."""
+    cdef const uint32_t* words = regex_words(rx, node)
+    tail[0] = EPSILON
+    if words[0] == CONCAT_KIND:
+        tail[0] = words[2]
+        words = regex_words(rx, words[1])
+    return words if words[0] == REPEAT_KIND else NULL
+
+
+cdef bint _merge_counters(Regex* rx, size_t base) noexcept nogil:
+    """Join two of ``a{i,j} t | a{k,l} t`` whose intervals touch. True if something changed."""
+    cdef size_t i, j
+    cdef node_t tail_i, tail_j
+    cdef const uint32_t* left
+    cdef const uint32_t* right
+    cdef uint32_t low, high
+    cdef node_t merged
+    for i in range(base, rx.stack.size):
+        left = _counter(rx, rx.stack.at[i], &tail_i)
+        if left == NULL:
+            continue
+        for j in range(i + 1, rx.stack.size):
+            right = _counter(rx, rx.stack.at[j], &tail_j)
+            if right == NULL or right[1] != left[1] or tail_i != tail_j:
+                continue
+            if left[3] != NONE and left[3] + 1 < right[2]:
+                continue
+            if right[3] != NONE and right[3] + 1 < left[2]:
+                continue
+            low = left[2] if left[2] < right[2] else right[2]
+            high = NONE if left[3] == NONE or right[3] == NONE else _max(left[3], right[3])
+            merged = regex_concat(rx, regex_repeat(rx, left[1], low, high), tail_i)
+            rx.stack.at[i] = merged
+            rx.stack.size -= 1
+            rx.stack.at[j] = rx.stack.at[rx.stack.size]
+            return True
+    return False
+
+
+cdef node_t regex_alt(Regex* rx, size_t base) noexcept nogil:
+    """The alternation of the nodes on the scratch stack from ``base`` on, which it takes off."""
+    cdef size_t i, j, count
+    cdef uint32_t bits[8]
+    cdef uint32_t sets = 0
+    cdef node_t node
+    cdef bint nullable = False
+    cdef const uint32_t* words
+    cdef int k
+    _flatten(rx, base, ALT_KIND)
+    _sort_unique(rx, base)
+    memset(bits, 0, sizeof(bits))
+    j = base
+    for i in range(base, rx.stack.size):
+        node = rx.stack.at[i]
+        if node == ALL:
+            rx.stack.size = base
+            return ALL
+        if node == EMPTY:
+            continue
+        if rx.info[node].kind == BYTES_KIND:
+            words = regex_words(rx, node)
+            for k in range(8):
+                bits[k] |= words[1 + k]
+            sets += 1
+            if sets > 1:
+                continue
+        if node != EPSILON and regex_nullable(rx, node):
+            nullable = True
+        rx.stack.at[j] = node
+        j += 1
+    rx.stack.size = j
+    if sets > 1:
+        for i in range(base, rx.stack.size):
+            if rx.info[rx.stack.at[i]].kind == BYTES_KIND:
+                rx.stack.at[i] = regex_bytes(rx, bits)
+    if nullable and rx.stack.size > base and rx.stack.at[base] == EPSILON:
+        rx.stack.size -= 1
+        rx.stack.at[base] = rx.stack.at[rx.stack.size]
+    count = rx.stack.size - base
+    if 1 < count <= 64:
+        while _merge_counters(rx, base):
+            pass
+    _sort_unique(rx, base)
+    if rx.stack.size == base:
+        return EMPTY
+    return _finish(rx, base, ALT_KIND)
+
+
+cdef node_t regex_and(Regex* rx, size_t base) noexcept nogil:
+    """The intersection of the nodes on the scratch stack from ``base`` on, which it takes off."""
+    cdef size_t i, j
+    cdef uint32_t bits[8]
+    cdef uint32_t sets = 0
+    cdef node_t node, other
+    cdef const uint32_t* words
+    cdef bint nullable = True
+    cdef int k
+    _flatten(rx, base, AND_KIND)
+    _sort_unique(rx, base)
+    for k in range(8):
+        bits[k] = 0xFFFFFFFFu
+    j = base
+    for i in range(base, rx.stack.size):
+        node = rx.stack.at[i]
+        if node == EMPTY:
+            rx.stack.size = base
+            return EMPTY
+        if node == ALL:
+            continue
+        if not regex_nullable(rx, node):
+            nullable = False
+        if rx.info[node].kind == BYTES_KIND:
+            words = regex_words(rx, node)
+            for k in range(8):
+                bits[k] &= words[1 + k]
+            sets += 1
+            if sets > 1:
+                continue
+        rx.stack.at[j] = node
+        j += 1
+    rx.stack.size = j
+    if rx.stack.size == base:
+        return ALL
+    if rx.stack.at[base] == EPSILON:
+        rx.stack.size = base
+        return EPSILON if nullable else EMPTY
+    for i in range(base, rx.stack.size):
+        node = rx.stack.at[i]
+        if rx.info[node].kind == NOT_KIND:
+            other = regex_words(rx, node)[1]
+            for j in range(base, rx.stack.size):
+                if rx.stack.at[j] == other:
+                    rx.stack.size = base
+                    return EMPTY
+        elif sets > 1 and rx.info[node].kind == BYTES_KIND:
+            node = regex_bytes(rx, bits)
+            if node == EMPTY:
+                rx.stack.size = base
+                return EMPTY
+            rx.stack.at[i] = node
+    _sort_unique(rx, base)
+    return _finish(rx, base, AND_KIND)
+
+
+cdef node_t _pair(Regex* rx, node_t left, node_t right, uint32_t kind) noexcept nogil:
+    cdef size_t base = rx.stack.size
+    if words_push(&rx.stack, left) < 0 or words_push(&rx.stack, right) < 0:
+        rx.stack.size = base
+        fault_set(rx.fault, FAULT_MEMORY)
+        return EMPTY
+    return regex_alt(rx, base) if kind == ALT_KIND else regex_and(rx, base)
+
+
+cdef node_t regex_nonempty(Regex* rx, node_t node) noexcept nogil:
+    """``node`` without the empty string, as simple as its shape allows."""
+    cdef const uint32_t* words
+    cdef uint32_t i, length
+    cdef size_t base
+    cdef node_t left, right
+    if not regex_nullable(rx, node):
+        return node
+    words = regex_words(rx, node)
+    if words[0] == EPSILON_KIND:
+        return EMPTY
+    if words[0] == REPEAT_KIND and not regex_nullable(rx, words[1]):
+        return regex_repeat(rx, words[1], 1, words[3])
+    if words[0] == CONCAT_KIND:
+        left = regex_concat(rx, regex_nonempty(rx, words[1]), words[2])
+        right = regex_nonempty(rx, regex_words(rx, node)[2])
+        return _pair(rx, left, right, ALT_KIND)
+    if words[0] == ALT_KIND:
+        base = rx.stack.size
+        length = rx.nodes.entries[node].length
+        for i in range(1, length):
+            left = regex_nonempty(rx, regex_words(rx, node)[i])
+            if words_push(&rx.stack, left) < 0:
+                fault_set(rx.fault, FAULT_MEMORY)
+                break
+        return regex_alt(rx, base)
+    return _pair(rx, node, regex_repeat(rx, ANY, 1, NONE), AND_KIND)
+
+
+# --------------------------------------------------------------------------- derivatives
+
+cdef node_t regex_derive(Regex* rx, node_t node, uint32_t byte_class) noexcept nogil:
+    """What must follow once a byte of this class was read. Memoised; EMPTY when nothing may."""
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef uint32_t kind = words[0]
+    cdef uint32_t byte = rx.sample[byte_class]
+    cdef uint32_t i, length, low, high
+    cdef size_t base
+    cdef node_t result, rest
+    if kind <= EPSILON_KIND:
+        return EMPTY
+    if kind == BYTES_KIND:
+        return EPSILON if (words[1 + (byte >> 5)] >> (byte & 31)) & 1 else EMPTY
+    if kind == LITERAL_KIND:
+        if rx.bytes[words[1]] != byte:
+            return EMPTY
+        return _literal_at(rx, words[1] + 1, words[2] - 1)
+    result = map_get(&rx.derivatives, byte_class, node)
+    if result != NONE:
+        return result
+    if kind == CONCAT_KIND:
+        rest = words[2]
+        i = words[1]
+        result = regex_concat(rx, regex_derive(rx, i, byte_class), rest)
+        if regex_nullable(rx, i):
+            rest = regex_derive(rx, rest, byte_class)
+            if rest != EMPTY:
+                result = _pair(rx, result, rest, ALT_KIND)
+    elif kind == ALT_KIND or kind == AND_KIND:
+        base = rx.stack.size
+        length = rx.nodes.entries[node].length
+        result = EMPTY
+        for i in range(1, length):
+            # The words of an interned node never move, only the entries' table does.
+            rest = regex_derive(rx, words[i], byte_class)
+            if rest == EMPTY:
+                if kind == AND_KIND:
+                    break
+                continue
+            if words_push(&rx.stack, rest) < 0:
+                fault_set(rx.fault, FAULT_MEMORY)
+                break
+        else:
+            result = regex_alt(rx, base) if kind == ALT_KIND else regex_and(rx, base)
+        rx.stack.size = base
+    elif kind == NOT_KIND:
+        result = regex_not(rx, regex_derive(rx, words[1], byte_class))
+    else:
+        low = words[2] - 1 if words[2] else 0
+        high = NONE if words[3] == NONE else words[3] - 1
+        i = words[1]
+        rest = regex_derive(rx, i, byte_class)
+        result = EMPTY if rest == EMPTY else regex_concat(
+            rx, rest, regex_repeat(rx, i, low, high)
+        )
+    if rx.fault.code:
+        return EMPTY
+    if map_put(&rx.derivatives, byte_class, node, result) < 0:
+        fault_set(rx.fault, FAULT_MEMORY)
+    return result
+
+
+# --------------------------------------------------------------------------- emptiness
+
+cdef inline int _verdict(const Regex* rx, node_t node) noexcept nogil:
+    """1 live, 0 empty, -1 not known."""
+    cdef uint8_t flags = rx.info[node].flags
+    if not flags & HARD:
+        return node != EMPTY
+    if flags & NULLABLE:
+        return 1
+    if flags & LIVE_KNOWN:
+        return 1 if flags & LIVE else 0
+    return -1
+
+
+cdef bint regex_is_live(Regex* rx, node_t node) noexcept nogil:
+    """Whether ``node`` matches any string. Exact; every node of the search keeps its verdict.
+
+    An edge leads from a node to nodes each of which, if live, makes it live; a node all of whose
+    edges lead to empty nodes is empty. So the nodes seen are all empty when none of them is live.
+    """
+    cdef Words todo            # pairs: node, index of its parent in ``seen``
+    cdef Words seen            # pairs: node, index of its parent in ``seen``
+    cdef Map known
+    cdef const uint32_t* words
+    cdef uint32_t i, length, at, parent, steps = 0
+    cdef node_t child
+    cdef int verdict = _verdict(rx, node)
+    cdef bint live = False
+    if verdict >= 0:
+        return verdict
+    memset(&todo, 0, sizeof(Words))
+    memset(&seen, 0, sizeof(Words))
+    memset(&known, 0, sizeof(Map))
+    if words_push(&todo, node) < 0 or words_push(&todo, NONE) < 0:
+        fault_set(rx.fault, FAULT_MEMORY)
+    while todo.size and not rx.fault.code:
+        parent = todo.at[todo.size - 1]
+        child = todo.at[todo.size - 2]
+        todo.size -= 2
+        verdict = _verdict(rx, child)
+        if verdict == 0 or map_get(&known, 0, child) != NONE:
+            continue
+        at = <uint32_t>(seen.size // 2)
+        if map_put(&known, 0, child, at) < 0 or words_push(&seen, child) < 0 \
+                or words_push(&seen, parent) < 0:
+            fault_set(rx.fault, FAULT_MEMORY)
+            break
+        if verdict == 1:
+            live = True
+            while at != NONE:
+                rx.info[seen.at[2 * at]].flags |= LIVE_KNOWN | LIVE
+                at = seen.at[2 * at + 1]
+            break
+        words = regex_words(rx, child)
+        length = rx.nodes.entries[child].length
+        if words[0] == ALT_KIND:
+            for i in range(1, length):
+                if words_push(&todo, words[i]) < 0 or words_push(&todo, at) < 0:
+                    fault_set(rx.fault, FAULT_MEMORY)
+        elif words[0] == CONCAT_KIND:
+            if regex_is_live(rx, words[2]):
+                if words_push(&todo, words[1]) < 0 or words_push(&todo, at) < 0:
+                    fault_set(rx.fault, FAULT_MEMORY)
+        elif words[0] == REPEAT_KIND:
+            if words_push(&todo, words[1]) < 0 or words_push(&todo, at) < 0:
+                fault_set(rx.fault, FAULT_MEMORY)
+        else:
+            for i in range(rx.class_count):
+                steps += 1
+                child = regex_derive(rx, seen.at[2 * at], i)
+                if words_push(&todo, child) < 0 or words_push(&todo, at) < 0:
+                    fault_set(rx.fault, FAULT_MEMORY)
+            if steps > rx.step_limit:
+                fault_set(rx.fault, FAULT_EMPTINESS)
+    if not live and not rx.fault.code:
+        for at in range(seen.size // 2):
+            rx.info[seen.at[2 * at]].flags |= LIVE_KNOWN
+    words_free(&todo)
+    words_free(&seen)
+    map_free(&known)
+    return live
+
+
+cdef bint regex_is_extendable(Regex* rx, node_t node) noexcept nogil:
+    """Whether ``node`` matches any string that is not empty. Exact, kept per node."""
+    cdef uint32_t i
+    cdef bint found = False
+    if not rx.info[node].flags & HARD:
+        return node > EPSILON
+    if rx.info[node].flags & EXTENDABLE_KNOWN:
+        return rx.info[node].flags & EXTENDABLE
+    for i in range(rx.class_count):
+        if regex_is_live(rx, regex_derive(rx, node, i)):
+            found = True
+            break
+    if not rx.fault.code:
+        rx.info[node].flags |= EXTENDABLE_KNOWN | (EXTENDABLE if found else 0)
+    return found
+
+
+# --------------------------------------------------------------------------- from trees
+
+cdef dict _LIMIT_OF_FAULT = {
+    FAULT_REGEX_NODES: ("regex_nodes", "the grammar's regexes have too many residuals"),
+    FAULT_REGEX_DEPTH: ("regex_depth", "a regex is nested too deeply"),
+    FAULT_EMPTINESS: ("emptiness_steps", "it takes too long to tell whether a regex is empty"),
+    FAULT_LEXER_STATES: ("lexer_states", "the lexer has too many states"),
+    FAULT_ROWS: ("rows", "the parser has too many rows"),
+    FAULT_ROW_ITEMS: ("row_items", "a parser row has too many items"),
+}
+
+
+cdef int raise_fault(Fault* fault, object limits) except -1:
+    """Turn a fault, if there is one, into its exception and clear it."""
+    cdef int code = fault.code
+    if code == FAULT_NONE:
+        return 0
+    fault.code = FAULT_NONE
+    if code == FAULT_MEMORY:
+        raise MemoryError("llgx: out of memory")
+    name, message = _LIMIT_OF_FAULT[code]
+    raise LimitError(f"{message} (limit {getattr(limits, name)})", limit=name)
+
+
+cdef int _push(Regex* rx, node_t node) except -1:
+    if words_push(&rx.stack, node) < 0:
+        raise MemoryError
+    return 0
+
+
+cdef object _factor(list literals):
+    """Literals of two bytes or more as a tree by first byte, so that derivatives stay short."""
+    cdef dict groups = {}
+    cdef list items = []
+    for data in literals:
+        groups.setdefault(data[:1], []).append(data[1:])
+    for first, rests in groups.items():
+        if len(rests) == 1:
+            items.append(_ir.Literal(first + rests[0]))
+            continue
+        prefix = _common_prefix(rests)
+        rests = [rest[len(prefix):] for rest in rests]
+        body = [_ir.Literal(rest) for rest in rests]
+        items.append(_ir.Concat((_ir.Literal(first + prefix), _ir.Alternation(tuple(body)))))
+    return items
+
+
+cdef bytes _common_prefix(list texts):
+    cdef bytes low = min(texts)
+    cdef bytes high = max(texts)
+    cdef Py_ssize_t i = 0
+    while i < len(low) and i < len(high) and low[i] == high[i]:
+        i += 1
+    return low[:i]
+
+
+cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0:
+    """The node of an ``llgx.ir`` tree. Linear in the tree; equal literals share their text."""
+    cdef node_t node
+    cdef size_t base
+    cdef uint32_t bits[8]
+    cdef object known
+    cdef bytes data
+    cdef int i
+    if depth > <int>rx.depth_limit:
+        raise LimitError("a regex is nested too deeply", limit="regex_depth")
+    kind = type(tree)
+    if kind is _ir.Literal:
+        data = tree.data
+        known = memo.get(data)
+        if known is not None:
+            return known
+        node = regex_literal(rx, data, <uint32_t>len(data))
+        memo[data] = node
+        return node
+    known = memo.get(id(tree))
+    if known is not None:
+        return known[0]
+    if kind is _ir.ByteSet:
+        data = (tree.mask & ((1 << 256) - 1)).to_bytes(32, "little")
+        memcpy(bits, <const char*>data, 32)
+        node = regex_bytes(rx, bits)
+    elif kind is _ir.Concat:
+        node = EPSILON
+        for item in reversed(tree.items):
+            node = regex_concat(rx, regex_lower(rx, item, memo, depth + 1), node)
+    elif kind is _ir.Alternation or kind is _ir.Intersection:
+        items = tree.items
+        if kind is _ir.Alternation and len(items) > 8:
+            literals = [item.data for item in items if type(item) is _ir.Literal]
+            if len(literals) > 8:
+                others = [item for item in items if type(item) is not _ir.Literal]
+                if b"" in literals:
+                    others.append(_ir.EPSILON)
+                items = _factor([data for data in literals if data]) + others
+        base = rx.stack.size
+        for item in items:
+            node = regex_lower(rx, item, memo, depth + 1)
+            _push(rx, node)
+        if kind is _ir.Alternation:
+            node = regex_alt(rx, base)
+        else:
+            node = regex_and(rx, base)
+    elif kind is _ir.Complement:
+        node = regex_not(rx, regex_lower(rx, tree.item, memo, depth + 1))
+    elif kind is _ir.Repeat:
+        node = regex_lower(rx, tree.item, memo, depth + 1)
+        high = NONE if tree.high is None else tree.high
+        if tree.low < 0 or tree.low >= NONE or high < tree.low or high > NONE:
+            raise ValueError(f"repeat bounds {tree.low}, {tree.high} out of range")
+        node = regex_repeat(rx, node, tree.low, high)
+    else:
+        raise TypeError(f"not a regex tree: {tree!r}")
+    memo[id(tree)] = (node, tree)
+    return node

@@ -1,0 +1,62 @@
+# cython: language_level=3
+"""Layout of token tries and loop tables; see ``_trie.pyx``."""
+
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+
+from cpython.pythread cimport PyThread_type_lock
+
+from llgx._lexer cimport LoopKey
+
+cdef struct Trie:
+    uint32_t count       # nodes, in depth-first order; node 0 is the root
+    uint32_t* end        # by node: the node after its subtree
+    uint32_t* children   # by node, and one more: where its children begin in the next two
+    uint8_t* child_byte
+    uint32_t* child_node
+    uint32_t* tokens_at  # by node, and one more: where its own tokens begin in ``tokens``
+    uint32_t* tokens     # token ids, in the order of nodes
+    uint16_t* prefix     # by token place: characters before the suffix; NULL in the main trie
+    uint32_t token_count
+    uint16_t prefix_low  # least and greatest of ``prefix``
+    uint16_t prefix_high
+    size_t bytes         # memory
+
+cdef struct Table:
+    Trie* trie           # what was walked, and from which node
+    uint32_t root
+    LoopKey key
+    uint32_t* whole      # tokens that stay in the loop to their end, by characters needed
+    uint32_t* whole_at   # by number of characters 0 .. longest + 1: where they begin in ``whole``
+    uint32_t longest     # characters of the longest of them
+    uint64_t* bits       # the same as a bitset over token ids
+    uint64_t** windows   # by number of characters: bitset of those that need at most so many, or NULL
+    Trie suffix          # what comes after the loop, of the tokens that leave it after >= 1 character
+    Table* parent        # table whose suffix trie was walked, or NULL
+    uint32_t references  # grammars and tables that use it
+    uint64_t last_use
+    size_t bytes
+    Table* next
+
+cdef struct TablePool:
+    Trie trie            # the main trie
+    uint32_t words       # 64-bit words of a bitset over token ids
+    PyThread_type_lock lock  # of everything below
+    Table* tables
+    size_t bytes         # of all tables
+    size_t limit
+    uint64_t clock
+
+cdef class TokenTrie:
+    cdef TablePool pool
+    cdef readonly Py_ssize_t vocabulary_size
+    cdef uint8_t* text               # bytes of all tokens, one after the other
+    cdef uint64_t* text_at           # by token, and one more
+    cdef uint8_t* is_text            # by token: takes part in text at all
+
+    cdef int _build(self, list order) except -2
+
+cdef Table* table_acquire(
+    TablePool* pool, Table* parent, uint32_t root, const LoopKey* key
+) noexcept nogil
+cdef void table_release(TablePool* pool, Table* table) noexcept nogil
+cdef const uint64_t* table_window(TablePool* pool, Table* table, uint32_t high) noexcept nogil

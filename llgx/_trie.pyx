@@ -1,0 +1,577 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""Token tries, and tables of what a loop of characters does to a whole vocabulary.
+
+A :c:type:`Trie` holds the text tokens of a vocabulary in flat arrays in depth-first order: a subtree is
+an interval of nodes, its tokens an interval of ``tokens``, and the children of a node are contiguous
+bytes and ids, so that a walk touches no sibling that it does not enter.
+
+A :c:type:`Table` answers for one loop (``LoopKey``: a class of characters that leads back to where it
+started) which tokens stay in it to their end, as a bitset and by length in characters, and merges what
+the other tokens hold *after* the loop into one suffix trie. A mask in such a state is then that bitset
+and a walk of the small suffix trie instead of a walk of the vocabulary. A table depends on nothing but
+the vocabulary and the key, so all grammars share it. Suffix tries can be walked, and have tables, like
+the main one (an identifier after white space).
+
+Ownership: a :class:`TokenTrie` owns its tables. They are counted by their users; those without any are
+dropped, least recently used first, when all together pass ``table_limit`` bytes.
+
+Cost: building the trie is a sort and two linear passes (Llama 3: 274,521 nodes, 7 MB); a table is one
+walk of the part of the trie that the loop reaches, at most a few milliseconds, once per vocabulary.
+"""
+
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcmp, memcpy, memset
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.pythread cimport (
+    PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock,
+    WAIT_LOCK,
+)
+
+from llgx._lexer cimport TAIL_BYTES, TAIL_UTF8, LoopKey, utf8_lead, utf8_next
+from llgx._memory cimport NONE, Words, words_free, words_push, words_reserve
+
+from llgx.errors import VocabularyError
+
+
+# --------------------------------------------------------------------------- building
+
+cdef void _trie_free(Trie* trie) noexcept nogil:
+    free(trie.end)
+    free(trie.children)
+    free(trie.child_byte)
+    free(trie.child_node)
+    free(trie.tokens_at)
+    free(trie.tokens)
+    free(trie.prefix)
+    memset(trie, 0, sizeof(Trie))
+
+
+cdef int _assemble(Trie* trie, const Words* shape, const Words* starts) noexcept nogil:
+    """Lay out a trie whose nodes are given in depth-first order; -1 when memory is out.
+
+    ``shape`` holds (depth, byte) of each node, ``starts`` where its tokens begin. The caller sets
+    ``tokens`` and ``prefix``.
+    """
+    cdef uint32_t count = <uint32_t>(shape.size // 2)
+    cdef uint32_t i, depth, deepest = 0, at, parent
+    cdef uint32_t* path
+    cdef uint32_t* parents
+    for i in range(count):
+        if shape.at[2 * i] > deepest:
+            deepest = shape.at[2 * i]
+    trie.count = count
+    trie.end = <uint32_t*>malloc((count + 1) * sizeof(uint32_t))
+    trie.children = <uint32_t*>calloc(count + 2, sizeof(uint32_t))
+    trie.child_byte = <uint8_t*>malloc(count + 1)
+    trie.child_node = <uint32_t*>malloc((count + 1) * sizeof(uint32_t))
+    trie.tokens_at = <uint32_t*>malloc((count + 1) * sizeof(uint32_t))
+    path = <uint32_t*>malloc((deepest + 2) * sizeof(uint32_t))
+    parents = <uint32_t*>malloc((count + 1) * sizeof(uint32_t))
+    if trie.end == NULL or trie.children == NULL or trie.child_byte == NULL \
+            or trie.child_node == NULL or trie.tokens_at == NULL or path == NULL or parents == NULL:
+        free(path)
+        free(parents)
+        return -1
+    memcpy(trie.tokens_at, starts.at, count * sizeof(uint32_t))
+    trie.tokens_at[count] = trie.token_count
+    at = 0
+    for i in range(count):
+        depth = shape.at[2 * i]
+        while i and at > depth - 1:
+            trie.end[path[at]] = i
+            at -= 1
+        if i:
+            parents[i] = path[at]
+            trie.children[path[at] + 2] += 1
+            at += 1
+        path[at] = i
+    while True:
+        trie.end[path[at]] = count
+        if at == 0:
+            break
+        at -= 1
+    # children[p + 2] counts, then children[p + 1] becomes the place of p's next child.
+    for i in range(2, count + 2):
+        trie.children[i] += trie.children[i - 1]
+    for i in range(1, count):
+        parent = parents[i]
+        at = trie.children[parent + 1]
+        trie.children[parent + 1] += 1
+        trie.child_byte[at] = <uint8_t>shape.at[2 * i + 1]
+        trie.child_node[at] = i
+    free(path)
+    free(parents)
+    trie.bytes = <size_t>count * 17 + <size_t>trie.token_count * (6 if trie.prefix != NULL else 4)
+    return 0
+
+
+cdef int _merge_suffixes(const Trie* source, Words* places, Trie* suffix) noexcept nogil:
+    """Merge subtrees of ``source`` into one trie; -1 when memory is out.
+
+    ``places`` holds triples (node, its byte, characters before it), one for each subtree, and is
+    used up. Tokens that end in equal suffixes come together on one node.
+    """
+    cdef Words frames, shape, starts, tokens, prefix
+    cdef uint32_t begin, count, depth, byte, i, j, node, before, at, total
+    cdef uint32_t counts[256]
+    cdef uint32_t low = NONE, high = 0
+    cdef int status = -1
+    memset(&frames, 0, sizeof(Words))
+    memset(&shape, 0, sizeof(Words))
+    memset(&starts, 0, sizeof(Words))
+    memset(&tokens, 0, sizeof(Words))
+    memset(&prefix, 0, sizeof(Words))
+    count = <uint32_t>(places.size // 3)
+    while True:
+        # The root stands for the empty suffix and takes the given places as its children; any
+        # other frame is (begin, count, depth, byte) of a group of source nodes that become one.
+        if shape.size == 0:
+            begin = 0
+            depth = 0
+            if words_push(&shape, 0) < 0 or words_push(&shape, 0) < 0 \
+                    or words_push(&starts, 0) < 0:
+                break
+        else:
+            if frames.size == 0:
+                status = 0
+                break
+            frames.size -= 4
+            begin = frames.at[frames.size]
+            count = frames.at[frames.size + 1]
+            depth = frames.at[frames.size + 2]
+            byte = frames.at[frames.size + 3]
+            if words_push(&shape, depth) < 0 or words_push(&shape, byte) < 0 \
+                    or words_push(&starts, <uint32_t>tokens.size) < 0:
+                break
+            at = <uint32_t>places.size
+            total = 0
+            for i in range(count):
+                node = places.at[begin + 3 * i]
+                before = places.at[begin + 3 * i + 2]
+                for j in range(source.tokens_at[node], source.tokens_at[node + 1]):
+                    if words_push(&tokens, source.tokens[j]) < 0 \
+                            or words_push(&prefix, before) < 0:
+                        total = NONE
+                    low = before if before < low else low
+                    high = before if before > high else high
+                if total != NONE:
+                    total += source.children[node + 1] - source.children[node]
+            if total == NONE or words_reserve(places, 3 * <size_t>total) < 0:
+                break
+            for i in range(count):
+                node = places.at[begin + 3 * i]
+                before = places.at[begin + 3 * i + 2]
+                for j in range(source.children[node], source.children[node + 1]):
+                    places.at[places.size] = source.child_node[j]
+                    places.at[places.size + 1] = source.child_byte[j]
+                    places.at[places.size + 2] = before
+                    places.size += 3
+            begin = at
+            count = total
+        # Sort the group's children by byte (counting sort into the same buffer's end).
+        if count == 0:
+            continue
+        memset(counts, 0, sizeof(counts))
+        for i in range(count):
+            counts[places.at[begin + 3 * i + 1]] += 1
+        if words_reserve(places, 3 * <size_t>count) < 0:
+            break
+        at = <uint32_t>places.size
+        total = 0
+        for i in range(256):
+            j = counts[i]
+            counts[i] = total
+            total += j
+        for i in range(count):
+            byte = places.at[begin + 3 * i + 1]
+            j = at + 3 * counts[byte]
+            counts[byte] += 1
+            memcpy(places.at + j, places.at + begin + 3 * i, 3 * sizeof(uint32_t))
+        places.size += 3 * <size_t>count
+        # After the scatter counts[b] is the end of group b; push in falling order of bytes.
+        i = 256
+        while i > 0:
+            i -= 1
+            j = counts[i - 1] if i else 0
+            if counts[i] > j:
+                if words_push(&frames, at + 3 * j) < 0 or words_push(&frames, counts[i] - j) < 0 \
+                        or words_push(&frames, depth + 1) < 0 or words_push(&frames, i) < 0:
+                    i = NONE
+                    break
+        if i == NONE:
+            break
+    if status == 0:
+        status = -1
+        suffix.token_count = <uint32_t>tokens.size
+        suffix.prefix_low = <uint16_t>(low if low < 0xFFFF else 0xFFFF)
+        suffix.prefix_high = <uint16_t>(high if high < 0xFFFF else 0xFFFF)
+        suffix.tokens = <uint32_t*>malloc((tokens.size + 1) * sizeof(uint32_t))
+        suffix.prefix = <uint16_t*>malloc((tokens.size + 1) * sizeof(uint16_t))
+        if suffix.tokens != NULL and suffix.prefix != NULL:
+            if tokens.size:
+                memcpy(suffix.tokens, tokens.at, tokens.size * sizeof(uint32_t))
+            for i in range(<uint32_t>tokens.size):
+                suffix.prefix[i] = <uint16_t>(prefix.at[i] if prefix.at[i] < 0xFFFF else 0xFFFF)
+            status = _assemble(suffix, &shape, &starts)
+    words_free(&frames)
+    words_free(&shape)
+    words_free(&starts)
+    words_free(&tokens)
+    words_free(&prefix)
+    return status
+
+
+# --------------------------------------------------------------------------- tables
+
+cdef int _walk_loop(
+    const Trie* trie, uint32_t root, const LoopKey* key, Words* whole, Words* leaving
+) noexcept nogil:
+    """Walk the loop over ``trie``: (token, characters) of tokens that stay, triples of what leaves.
+
+    The walk's state is the place inside a UTF-8 character (0: between characters) and the number of
+    characters begun. A byte that is ill-formed inside a character ends the token for good.
+    """
+    cdef Words frames          # child cursor, child end, inner state, characters begun
+    cdef uint32_t cursor, end, inner, begun, node, following, i
+    cdef uint8_t byte
+    cdef int status = -1
+    memset(&frames, 0, sizeof(Words))
+    cursor = trie.children[root]
+    end = trie.children[root + 1]
+    inner = 0
+    begun = 0
+    while True:
+        if cursor == end:
+            if frames.size == 0:
+                status = 0
+                break
+            frames.size -= 4
+            cursor = frames.at[frames.size]
+            end = frames.at[frames.size + 1]
+            inner = frames.at[frames.size + 2]
+            begun = frames.at[frames.size + 3]
+            continue
+        byte = trie.child_byte[cursor]
+        node = trie.child_node[cursor]
+        cursor += 1
+        if inner:
+            following = utf8_next(inner, byte)
+            if following == NONE:
+                continue
+        elif byte < 0x80:
+            following = 0 if (key.ascii[byte >> 6] >> (byte & 63)) & 1 else NONE
+        elif key.tail == TAIL_BYTES:
+            following = 0
+        else:
+            following = utf8_lead(byte) if key.tail == TAIL_UTF8 else 0
+            if following == 0:
+                following = NONE
+        if following == NONE:
+            if begun:
+                if words_push(leaving, node) < 0 or words_push(leaving, byte) < 0 \
+                        or words_push(leaving, begun) < 0:
+                    break
+            continue
+        i = begun if inner else begun + 1
+        if trie.tokens_at[node] != trie.tokens_at[node + 1]:
+            if words_push(whole, node) < 0 or words_push(whole, i) < 0:
+                break
+        if trie.children[node] != trie.children[node + 1]:
+            if cursor != end:
+                if words_push(&frames, cursor) < 0 or words_push(&frames, end) < 0 \
+                        or words_push(&frames, inner) < 0 or words_push(&frames, begun) < 0:
+                    break
+            cursor = trie.children[node]
+            end = trie.children[node + 1]
+            inner = following
+            begun = i
+    words_free(&frames)
+    return status
+
+
+cdef void _table_free(Table* table) noexcept nogil:
+    cdef uint32_t i
+    _trie_free(&table.suffix)
+    free(table.whole)
+    free(table.whole_at)
+    free(table.bits)
+    if table.windows != NULL:
+        for i in range(table.longest + 1):
+            free(table.windows[i])
+    free(table.windows)
+    free(table)
+
+
+cdef Table* _table_build(
+    const Trie* trie, uint32_t root, const LoopKey* key, uint32_t words
+) noexcept nogil:
+    cdef Table* table = <Table*>calloc(1, sizeof(Table))
+    cdef Words whole, leaving
+    cdef uint32_t i, j, node, total = 0
+    cdef int status = -1
+    if table == NULL:
+        return NULL
+    memset(&whole, 0, sizeof(Words))
+    memset(&leaving, 0, sizeof(Words))
+    table.key = key[0]
+    table.root = root
+    table.bits = <uint64_t*>calloc(words + 1, sizeof(uint64_t))
+    if table.bits != NULL and _walk_loop(trie, root, key, &whole, &leaving) == 0 \
+            and _merge_suffixes(trie, &leaving, &table.suffix) == 0:
+        for i in range(0, <uint32_t>whole.size, 2):
+            node = whole.at[i]
+            total += trie.tokens_at[node + 1] - trie.tokens_at[node]
+            if whole.at[i + 1] > table.longest:
+                table.longest = whole.at[i + 1]
+        table.whole = <uint32_t*>malloc((total + 1) * sizeof(uint32_t))
+        table.whole_at = <uint32_t*>calloc(table.longest + 3, sizeof(uint32_t))
+        table.windows = <uint64_t**>calloc(table.longest + 1, sizeof(uint64_t*))
+        if table.whole != NULL and table.whole_at != NULL and table.windows != NULL:
+            for i in range(0, <uint32_t>whole.size, 2):
+                node = whole.at[i]
+                table.whole_at[whole.at[i + 1] + 2] += (
+                    trie.tokens_at[node + 1] - trie.tokens_at[node]
+                )
+            for i in range(2, table.longest + 3):
+                table.whole_at[i] += table.whole_at[i - 1]
+            for i in range(0, <uint32_t>whole.size, 2):
+                node = whole.at[i]
+                for j in range(trie.tokens_at[node], trie.tokens_at[node + 1]):
+                    table.whole[table.whole_at[whole.at[i + 1] + 1]] = trie.tokens[j]
+                    table.whole_at[whole.at[i + 1] + 1] += 1
+                    table.bits[trie.tokens[j] >> 6] |= <uint64_t>1 << (trie.tokens[j] & 63)
+            table.bytes = sizeof(Table) + words * 8 + <size_t>total * 4 \
+                + <size_t>table.longest * 12 + table.suffix.bytes
+            status = 0
+    words_free(&whole)
+    words_free(&leaving)
+    if status < 0:
+        _table_free(table)
+        return NULL
+    return table
+
+
+cdef void _evict(TablePool* pool) noexcept nogil:
+    """Drop unused tables, least recently used first, until the limit holds. Lock held."""
+    cdef Table* table
+    cdef Table** link
+    cdef Table** oldest
+    while pool.bytes > pool.limit:
+        oldest = NULL
+        link = &pool.tables
+        while link[0] != NULL:
+            if link[0].references == 0 and (
+                oldest == NULL or link[0].last_use < oldest[0].last_use
+            ):
+                oldest = link
+            link = &link[0].next
+        if oldest == NULL:
+            return
+        table = oldest[0]
+        oldest[0] = table.next
+        pool.bytes -= table.bytes
+        if table.parent != NULL:
+            table.parent.references -= 1
+        _table_free(table)
+
+
+cdef Table* table_acquire(
+    TablePool* pool, Table* parent, uint32_t root, const LoopKey* key
+) noexcept nogil:
+    """The table of a loop on the main trie (``parent`` NULL) or on a table's suffix trie.
+
+    Built on first use; NULL when memory is out. To be given back by :c:func:`table_release`.
+    """
+    cdef Trie* trie = &pool.trie if parent == NULL else &parent.suffix
+    cdef Table* table
+    PyThread_acquire_lock(pool.lock, WAIT_LOCK)
+    table = pool.tables
+    while table != NULL:
+        if table.trie == trie and table.root == root and table.key.tail == key.tail \
+                and table.key.ascii[0] == key.ascii[0] and table.key.ascii[1] == key.ascii[1]:
+            break
+        table = table.next
+    if table == NULL:
+        table = _table_build(trie, root, key, pool.words)
+        if table != NULL:
+            table.trie = trie
+            table.parent = parent
+            if parent != NULL:
+                parent.references += 1
+            table.next = pool.tables
+            pool.tables = table
+            pool.bytes += table.bytes
+    if table != NULL:
+        table.references += 1
+        pool.clock += 1
+        table.last_use = pool.clock
+        _evict(pool)
+    PyThread_release_lock(pool.lock)
+    return table
+
+
+cdef void table_release(TablePool* pool, Table* table) noexcept nogil:
+    PyThread_acquire_lock(pool.lock, WAIT_LOCK)
+    table.references -= 1
+    _evict(pool)
+    PyThread_release_lock(pool.lock)
+
+
+cdef const uint64_t* table_window(TablePool* pool, Table* table, uint32_t high) noexcept nogil:
+    """The bitset of tokens that stay in the loop and need at most ``high`` characters.
+
+    Kept with the table, 16 KB per 128k tokens and length; NULL when memory is out.
+    """
+    cdef uint64_t* bits
+    cdef uint32_t i, token
+    if high >= table.longest:
+        return table.bits
+    PyThread_acquire_lock(pool.lock, WAIT_LOCK)
+    bits = table.windows[high]
+    if bits == NULL:
+        bits = <uint64_t*>calloc(pool.words + 1, sizeof(uint64_t))
+        if bits != NULL:
+            for i in range(table.whole_at[high + 1]):
+                token = table.whole[i]
+                bits[token >> 6] |= <uint64_t>1 << (token & 63)
+            table.windows[high] = bits
+            table.bytes += pool.words * 8
+            pool.bytes += pool.words * 8
+    PyThread_release_lock(pool.lock)
+    return bits
+
+
+# --------------------------------------------------------------------------- the Python class
+
+cdef class TokenTrie:
+    """The text tokens of a vocabulary, and the loop tables that its grammars share.
+
+    ``tokens`` gives the bytes of each id; ids in ``excluded`` (special and end-of-generation tokens)
+    and empty tokens take no part in text. Duplicates are all kept. Immutable, but for the tables,
+    which are guarded by a lock: safe to use from several threads.
+
+    Raises ``TypeError`` for a token that is not ``bytes`` and :class:`VocabularyError` for a token
+    longer than 65,535 bytes, since lengths are kept in 16 bits.
+    """
+
+    def __cinit__(self, tokens, excluded=()):
+        cdef Py_ssize_t size = len(tokens)
+        cdef Py_ssize_t i, length
+        cdef uint64_t total = 0
+        cdef bytes data
+        self.vocabulary_size = size
+        self.pool.words = <uint32_t>((size + 63) // 64)
+        self.pool.limit = 256 * 1024 * 1024
+        self.pool.lock = PyThread_allocate_lock()
+        if self.pool.lock == NULL:
+            raise MemoryError
+        for token in tokens:
+            if type(token) is not bytes:
+                raise TypeError(f"tokens must be bytes, not {type(token).__name__}")
+            length = PyBytes_GET_SIZE(token)
+            if length > 0xFFFF:
+                raise VocabularyError(f"a token of {length} bytes is too long (at most 65,535)")
+            total += length
+        self.text = <uint8_t*>malloc(total + 1)
+        self.text_at = <uint64_t*>malloc((size + 1) * sizeof(uint64_t))
+        self.is_text = <uint8_t*>calloc(size + 1, 1)
+        if self.text == NULL or self.text_at == NULL or self.is_text == NULL:
+            raise MemoryError
+        total = 0
+        for i in range(size):
+            data = tokens[i]
+            length = PyBytes_GET_SIZE(data)
+            self.text_at[i] = total
+            self.is_text[i] = length > 0
+            memcpy(self.text + total, PyBytes_AS_STRING(data), length)
+            total += length
+        self.text_at[size] = total
+        for i in excluded:
+            if not 0 <= i < size:
+                raise VocabularyError(f"token {i} is not in the vocabulary of {size}")
+            self.is_text[i] = 0
+        cdef list order = [i for i in range(size) if self.is_text[i]]
+        order.sort(key=tokens.__getitem__)
+        if self._build(order) < 0:
+            raise MemoryError
+
+    cdef int _build(self, list order) except -2:
+        """The main trie from token ids sorted by text; -1 when memory is out."""
+        cdef Words shape, starts
+        cdef const uint8_t* text
+        cdef const uint8_t* before = NULL
+        cdef uint32_t length, before_length = 0, common, i
+        cdef Py_ssize_t place
+        cdef uint32_t token
+        cdef int status = -1
+        memset(&shape, 0, sizeof(Words))
+        memset(&starts, 0, sizeof(Words))
+        self.pool.trie.token_count = <uint32_t>len(order)
+        self.pool.trie.tokens = <uint32_t*>malloc((len(order) + 1) * sizeof(uint32_t))
+        if self.pool.trie.tokens == NULL:
+            return -1
+        if words_push(&shape, 0) == 0 and words_push(&shape, 0) == 0 \
+                and words_push(&starts, 0) == 0:
+            for place in range(len(order)):
+                token = order[place]
+                self.pool.trie.tokens[place] = token
+                text = self.text + self.text_at[token]
+                length = <uint32_t>(self.text_at[token + 1] - self.text_at[token])
+                common = 0
+                while common < length and common < before_length and text[common] == before[common]:
+                    common += 1
+                # An equal token adds no node: its place falls to the node just made.
+                for i in range(common, length):
+                    if words_push(&shape, i + 1) < 0 or words_push(&shape, text[i]) < 0 \
+                            or words_push(&starts, <uint32_t>place) < 0:
+                        words_free(&shape)
+                        words_free(&starts)
+                        return -1
+                before = text
+                before_length = length
+            status = _assemble(&self.pool.trie, &shape, &starts)
+        words_free(&shape)
+        words_free(&starts)
+        return status
+
+    def __dealloc__(self):
+        cdef Table* table = self.pool.tables
+        cdef Table* following
+        while table != NULL:
+            following = table.next
+            _table_free(table)
+            table = following
+        _trie_free(&self.pool.trie)
+        free(self.text)
+        free(self.text_at)
+        free(self.is_text)
+        if self.pool.lock != NULL:
+            PyThread_free_lock(self.pool.lock)
+
+    def __len__(self):
+        return self.vocabulary_size
+
+    @property
+    def node_count(self):
+        """Nodes of the main trie."""
+        return self.pool.trie.count
+
+    @property
+    def memory(self):
+        """Bytes held, tables included."""
+        return self.pool.trie.bytes + self.text_at[self.vocabulary_size] + self.pool.bytes \
+            + 9 * self.vocabulary_size
+
+    @property
+    def table_count(self):
+        """Loop tables held at the moment."""
+        cdef Py_ssize_t count = 0
+        PyThread_acquire_lock(self.pool.lock, WAIT_LOCK)
+        cdef Table* table = self.pool.tables
+        while table != NULL:
+            count += 1
+            table = table.next
+        PyThread_release_lock(self.pool.lock)
+        return count

@@ -1,0 +1,111 @@
+"""Grammars: checked descriptions, independent of any vocabulary.
+
+A :class:`Grammar` is made by a front end and compiled for a vocabulary. Compiled grammars are kept with
+the grammar for as long as their vocabulary lives, so that compiling again is a look-up.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import TYPE_CHECKING
+
+from llgx._core import CompiledGrammar
+from llgx.errors import GrammarError
+from llgx.ir import GrammarIR
+from llgx.lark import compile_lark
+from llgx.limits import DEFAULT_LIMITS, DEFAULT_SHORTCUTS, Limits, Shortcuts
+
+if TYPE_CHECKING:
+    from llgx.vocabulary import Vocabulary
+
+__all__ = ["Grammar"]
+
+_MARKER = "%llguidance"
+
+
+class Grammar:
+    """A grammar that has been read and checked. Immutable; safe to share between threads.
+
+    Made by the class methods. ``warnings`` holds what the front end found worth saying.
+    """
+
+    __slots__ = ("_compiled", "_ir", "_lock", "source")
+
+    def __init__(self, ir: GrammarIR, *, source: str = "") -> None:
+        ir.check()
+        self._ir = ir
+        self._lock = threading.Lock()
+        self._compiled: weakref.WeakKeyDictionary[
+            Vocabulary, dict[tuple[Limits, Shortcuts], CompiledGrammar]
+        ] = weakref.WeakKeyDictionary()
+        self.source = source
+
+    @classmethod
+    def from_ir(cls, ir: GrammarIR) -> Grammar:
+        """A grammar from its description. Raises ``ValueError`` if that is inconsistent. Linear."""
+        return cls(ir)
+
+    @classmethod
+    def from_lark(cls, text: str, *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
+        """A grammar from text in the Lark variant of llguidance.
+
+        Raises :class:`GrammarError` with line and column for text that is malformed or uses what llgx
+        does not do, :class:`LimitError` for text beyond a cap. Linear in the text.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"a grammar is a str, not {type(text).__name__}")
+        return cls(compile_lark(text, limits=limits), source=text)
+
+    @classmethod
+    def from_string(cls, text: str, *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
+        """A grammar from text whose first word says what it is: ``%llguidance`` starts a Lark grammar.
+
+        Raises as :meth:`from_lark` does, and :class:`GrammarError` for other text: GBNF is not read
+        by llgx yet.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"a grammar is a str, not {type(text).__name__}")
+        if text.lstrip().startswith(_MARKER):
+            return cls.from_lark(text, limits=limits)
+        raise GrammarError(
+            f"grammar text has to start with {_MARKER!r}: GBNF is not supported yet",
+            text=text,
+            offset=len(text) - len(text.lstrip()),
+        )
+
+    @property
+    def ir(self) -> GrammarIR:
+        """The description. Not to be changed."""
+        return self._ir
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the front end found worth saying about the text."""
+        return tuple(self._ir.warnings)
+
+    def compile(
+        self,
+        vocabulary: Vocabulary,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        shortcuts: Shortcuts = DEFAULT_SHORTCUTS,
+    ) -> CompiledGrammar:
+        """The grammar bound to ``vocabulary``; the same object when asked for again.
+
+        Raises :class:`GrammarError` if the grammar matches no text at all, :class:`LimitError` if it
+        passes a cap. Linear in the grammar; states, rows and masks are built when first needed.
+        """
+        key = (limits, shortcuts)
+        with self._lock:
+            known = self._compiled.get(vocabulary)
+            if known is not None and key in known:
+                return known[key]
+        compiled = CompiledGrammar(self._ir, vocabulary, limits, shortcuts)
+        with self._lock:
+            return self._compiled.setdefault(vocabulary, {}).setdefault(key, compiled)
+
+    def __repr__(self) -> str:
+        return (
+            f"<llgx.Grammar of {len(self._ir.rules)} rules and {len(self._ir.terminals)} terminals>"
+        )

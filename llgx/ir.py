@@ -1,0 +1,223 @@
+"""What front ends build and the core reads: rules, terminals and parameters.
+
+A :class:`GrammarIR` is a plain description: it knows neither the syntax it came from nor a
+vocabulary. Regexes are trees over *bytes*; character classes have been turned into UTF-8 byte
+sequences by ``llgx.regex`` before they get here. All nodes are immutable and compare by content.
+
+Invariants that the core relies on (checked by :meth:`GrammarIR.check`): every reference is an index
+in range, ``start`` is not parametric, and an argument is given exactly where the rule takes one.
+Terminals may match the empty string, rules may be empty, unproductive or unreachable: the core
+deals with all of that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Final, Union
+
+__all__ = [
+    "ANY_BYTE",
+    "EMPTY",
+    "EPSILON",
+    "Alternation",
+    "ByteSet",
+    "Complement",
+    "Concat",
+    "Condition",
+    "GrammarIR",
+    "Intersection",
+    "Literal",
+    "ParamExpr",
+    "Production",
+    "Regex",
+    "Repeat",
+    "Rule",
+    "RuleRef",
+    "Symbol",
+    "Terminal",
+    "TerminalRef",
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Literal:
+    """Exactly these bytes; ``Literal(b"")`` is the empty string."""
+
+    data: bytes
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ByteSet:
+    """One byte out of a set: bit ``b`` of ``mask`` is set when byte ``b`` belongs to it."""
+
+    mask: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Concat:
+    """One after the other."""
+
+    items: tuple[Regex, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Alternation:
+    """Any of them; without items, the empty language."""
+
+    items: tuple[Regex, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Intersection:
+    """All of them at once; without items, every byte string."""
+
+    items: tuple[Regex, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Complement:
+    """Every byte string that ``item`` does not match, invalid UTF-8 included."""
+
+    item: Regex
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Repeat:
+    """``low`` to ``high`` times ``item``; ``high`` is None for no bound."""
+
+    item: Regex
+    low: int
+    high: int | None
+
+
+Regex = Union[Literal, ByteSet, Concat, Alternation, Intersection, Complement, Repeat]
+
+EMPTY: Final = Alternation(())
+EPSILON: Final = Literal(b"")
+ANY_BYTE: Final = ByteSet((1 << 256) - 1)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ParamExpr:
+    """An argument computed from the parameter ``_`` of the enclosing rule (64-bit, unsigned).
+
+    ``op`` is one of ``const`` (value ``a``), ``self`` (the parameter itself), ``set_bit``,
+    ``clear_bit`` (bit number ``a``), ``bit_and``, ``bit_or`` (mask ``a``), ``incr``, ``decr`` (of
+    the slice of bits ``a`` to ``b - 1``, saturating).
+    """
+
+    op: str
+    a: int = 0
+    b: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Condition:
+    """A guard of a production over the parameter of its rule.
+
+    ``op`` is ``true``; ``eq ne lt le gt ge`` (slice ``[a:b]`` against ``value``); ``bit_count_eq`` and
+    its five sisters (population count of the slice against ``value``); ``bit_set``, ``bit_clear`` (bit
+    ``a``); ``is_ones``, ``is_zeros`` (slice); ``and``, ``or``, ``not`` (of ``items``).
+    """
+
+    op: str
+    a: int = 0
+    b: int = 64
+    value: int = 0
+    items: tuple[Condition, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TerminalRef:
+    """The terminal at ``index`` of :attr:`GrammarIR.terminals`."""
+
+    index: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RuleRef:
+    """The rule at ``index`` of :attr:`GrammarIR.rules`, with its argument if it takes one."""
+
+    index: int
+    argument: ParamExpr | None = None
+
+
+Symbol = Union[TerminalRef, RuleRef]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Production:
+    """One alternative of a rule; empty ``symbols`` derive the empty string."""
+
+    symbols: tuple[Symbol, ...]
+    condition: Condition | None = None
+
+
+@dataclasses.dataclass(slots=True)
+class Rule:
+    """A nonterminal. ``name`` is for messages; front ends may leave it empty for helper rules."""
+
+    name: str
+    productions: list[Production]
+    parametric: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Terminal:
+    """A regex that the lexer matches as one lexeme.
+
+    ``name`` is how messages speak of it (a literal is shown as written, quotes included). A ``lazy``
+    lexeme ends at its first match, any other at its longest. ``skip_class`` says which terminal of
+    :attr:`GrammarIR.skip` may stand before it.
+    """
+
+    name: str
+    regex: Regex
+    lazy: bool = False
+    skip_class: int = 0
+
+
+@dataclasses.dataclass(slots=True)
+class GrammarIR:
+    """A whole grammar.
+
+    ``skip[c]`` is the index of the terminal that may be skipped before terminals of class ``c``, or
+    -1. ``initial_skip`` allows it before the first lexeme, ``skip_once`` at most once per gap.
+    ``forcing`` off means that ``forced_bytes`` and ``forced_tokens`` stay empty.
+    """
+
+    rules: list[Rule]
+    terminals: list[Terminal]
+    start: int
+    skip: list[int] = dataclasses.field(default_factory=lambda: [-1])
+    initial_skip: bool = False
+    skip_once: bool = False
+    forcing: bool = True
+    warnings: list[str] = dataclasses.field(default_factory=list)
+
+    def check(self) -> None:
+        """Raise ``ValueError`` where an invariant of the module does not hold. Linear."""
+        if not 0 <= self.start < len(self.rules):
+            raise ValueError(f"start rule {self.start} out of range")
+        if self.rules[self.start].parametric:
+            raise ValueError("the start rule cannot take a parameter")
+        for index in self.skip:
+            if not -1 <= index < len(self.terminals):
+                raise ValueError(f"skip terminal {index} out of range")
+        for terminal in self.terminals:
+            if not 0 <= terminal.skip_class < len(self.skip):
+                raise ValueError(f"skip class of terminal {terminal.name} out of range")
+        for rule in self.rules:
+            for production in rule.productions:
+                for symbol in production.symbols:
+                    self._check_symbol(rule, symbol)
+
+    def _check_symbol(self, rule: Rule, symbol: Symbol) -> None:
+        if isinstance(symbol, TerminalRef):
+            if not 0 <= symbol.index < len(self.terminals):
+                raise ValueError(f"terminal {symbol.index} in rule {rule.name} out of range")
+            return
+        if not 0 <= symbol.index < len(self.rules):
+            raise ValueError(f"rule {symbol.index} in rule {rule.name} out of range")
+        if self.rules[symbol.index].parametric != (symbol.argument is not None):
+            raise ValueError(f"argument mismatch in rule {rule.name}")

@@ -1,0 +1,67 @@
+"""Every cap and budget of llgx, in one frozen object.
+
+A cap turns hostile input into :class:`llgx.LimitError` in bounded time and memory; none of them
+changes which text a grammar accepts. All counts are deterministic: no limit is a clock.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+__all__ = ["DEFAULT_LIMITS", "DEFAULT_SHORTCUTS", "Limits", "Shortcuts"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limits:
+    """Caps of one compiled grammar.
+
+    ``grammar_bytes``      longest grammar text, in code points.
+    ``nesting``            deepest nesting of parentheses in grammar or regex text.
+    ``repeat``             largest bound of a counted repeat in a regex (no cost below it).
+    ``rule_repeat``        largest bound of a counted repeat over rules (each costs O(log n) rules).
+    ``symbols``            most symbols in all productions together.
+    ``regex_nodes``        most regex nodes, derivatives included, at about 40 bytes each.
+    ``regex_depth``        deepest regex tree: bounds the stack that a derivative needs.
+    ``emptiness_steps``    most derivatives taken by one exact emptiness check.
+    ``lexer_states``       most lexer states, at about 300 bytes each.
+    ``rows``               most interned parser rows.
+    ``row_items``          most items in one row.
+    ``mask_cache_bytes``   memory of memoised masks; beyond it the memo starts afresh.
+    """
+
+    grammar_bytes: int = 16_000_000
+    nesting: int = 500
+    repeat: int = 1_000_000_000
+    rule_repeat: int = 1_000_000
+    symbols: int = 10_000_000
+    regex_nodes: int = 4_000_000
+    regex_depth: int = 4_000
+    emptiness_steps: int = 500_000
+    lexer_states: int = 1_000_000
+    rows: int = 1_000_000
+    row_items: int = 200_000
+    mask_cache_bytes: int = 256_000_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shortcuts:
+    """Switches for everything that makes masks fast without changing them.
+
+    All on by default; tests switch each off and compare with the reference twin.
+
+    ``difference_masks``  start a mask from the shared token set of a self-looping lexer state.
+    ``length_classes``    answer counted repeats of a character class by token length.
+    ``boundary_memo``     memoise what a finished lexeme lets follow, per (suffix trie, row).
+    ``mask_memo``         memoise whole masks per (row, lexer state).
+    ``forced_runs``       where one byte only can follow, look along one path of the trie.
+    """
+
+    difference_masks: bool = True
+    length_classes: bool = True
+    boundary_memo: bool = True
+    mask_memo: bool = True
+    forced_runs: bool = True
+
+
+DEFAULT_LIMITS = Limits()
+DEFAULT_SHORTCUTS = Shortcuts()

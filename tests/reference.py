@@ -1,0 +1,787 @@
+"""The reference twin: what a mask is, written down as plainly as possible.
+
+The engine in ``llgx`` takes shortcuts; this module takes none. Regexes are derived tree by tree
+(Brzozowski 1964), emptiness is decided by looking at every derivative, parser rows are sets of
+Earley items (Earley 1970), computed afresh for every sequence of lexemes, and a mask is found by
+feeding each token byte by byte. The only memory it keeps are results of pure functions, keyed by
+their whole arguments. It imports ``llgx.ir`` and nothing else of the package.
+
+What the twin and the engine both promise:
+
+* The lexer is contextual maximal munch without fallback: :meth:`ReferenceGrammar.step`.
+* A terminal T that matches the empty string stands for ``nonempty(T)`` or nothing; lexemes have at
+  least one byte.
+* Productions that can never derive a text are dropped first, so a row holds only what can be
+  finished. Guards do not take part in that: a rule with a parameter counts as productive when it
+  would be with every guard true, since deciding it for each of the 2**64 arguments is not feasible.
+  A guard is looked at where its rule is predicted. A grammar whose guards exclude every way on can
+  therefore reach a text that is neither complete nor continuable. So can maximal munch
+  (``/a+/ "a"``); nothing else can.
+* A matcher stops after a consumed end-of-generation token ("eog"), and after any token that leaves
+  a complete text which no byte can follow ("complete"). A matcher without tokens is not stopped.
+
+Cost: milliseconds per new state; fine for small grammars and for vocabularies up to 256k tokens.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from llgx.ir import (
+    EMPTY,
+    EPSILON,
+    Alternation,
+    ByteSet,
+    Complement,
+    Concat,
+    Condition,
+    GrammarIR,
+    Intersection,
+    Literal,
+    ParamExpr,
+    Regex,
+    Repeat,
+    Rule,
+    RuleRef,
+    Symbol,
+    TerminalRef,
+)
+
+__all__ = [
+    "EmptyLanguageError",
+    "Item",
+    "ReferenceGrammar",
+    "ReferenceMatcher",
+    "ReferenceVocabulary",
+    "RejectedError",
+    "Row",
+    "State",
+    "TooWideError",
+    "condition_holds",
+    "derivative",
+    "evaluate",
+    "is_empty",
+    "matches",
+    "normalise",
+    "nullable",
+]
+
+_BITS: Final = 64
+_ONES: Final = (1 << _BITS) - 1
+_ROW_ITEMS: Final = 3000
+_ROOT: Final = -1  # a rule of its own whose only production is the start rule
+EVERYTHING: Final = Complement(EMPTY)
+
+
+class EmptyLanguageError(ValueError):
+    """The grammar derives no text at all."""
+
+
+class TooWideError(RuntimeError):
+    """A row passes the number of items up to which the twin is of use.
+
+    Left recursion that changes its argument gives rows of up to 2**64 items.
+    """
+
+
+class RejectedError(ValueError):
+    """A token that the grammar does not allow here."""
+
+
+# --------------------------------------------------------------------------------------------------
+# Regexes: constructors that keep trees in a normal form, so that a regex has finitely many
+# derivatives (Brzozowski: similarity under associativity, commutativity and idempotence suffices).
+
+
+_order: Callable[[Regex], str] = functools.cache(repr)
+
+
+def _concat(items: Iterable[Regex]) -> Regex:
+    flat: list[Regex] = []
+    for item in items:
+        if item == EMPTY:
+            return EMPTY
+        if isinstance(item, Concat):
+            flat.extend(item.items)
+        elif item != EPSILON:
+            flat.append(item)
+    if len(flat) == 1:
+        return flat[0]
+    return Concat(tuple(flat)) if flat else EPSILON
+
+
+def _alternation(items: Iterable[Regex]) -> Regex:
+    flat: set[Regex] = set()
+    byte_set = 0
+    for item in items:
+        for part in item.items if isinstance(item, Alternation) else (item,):
+            if isinstance(part, ByteSet):
+                byte_set |= part.mask
+            else:
+                flat.add(part)
+    if EVERYTHING in flat:
+        return EVERYTHING
+    if byte_set:
+        flat.add(ByteSet(byte_set))
+    if len(flat) == 1:
+        return flat.pop()
+    return Alternation(tuple(sorted(flat, key=_order)))
+
+
+def _intersection(items: Iterable[Regex]) -> Regex:
+    flat: set[Regex] = set()
+    for item in items:
+        flat.update(item.items if isinstance(item, Intersection) else (item,))
+    flat.discard(EVERYTHING)
+    if EMPTY in flat:
+        return EMPTY
+    if not flat:
+        return EVERYTHING
+    if len(flat) == 1:
+        return flat.pop()
+    return Intersection(tuple(sorted(flat, key=_order)))
+
+
+def _complement(item: Regex) -> Regex:
+    return item.item if isinstance(item, Complement) else Complement(item)
+
+
+def _repeat(item: Regex, low: int, high: int | None) -> Regex:
+    if high is not None and high < low:
+        return EMPTY
+    if high == 0 or item == EPSILON:
+        return EPSILON
+    if item == EMPTY:
+        return EPSILON if low == 0 else EMPTY
+    if low == 1 and high == 1:
+        return item
+    return Repeat(item, 0 if nullable(item) else low, high)
+
+
+@functools.cache
+def normalise(regex: Regex) -> Regex:
+    """The same language in the normal form that :func:`derivative` keeps."""
+    if isinstance(regex, Literal):
+        return regex
+    if isinstance(regex, ByteSet):
+        return regex if regex.mask else EMPTY
+    if isinstance(regex, Concat):
+        return _concat(map(normalise, regex.items))
+    if isinstance(regex, Alternation):
+        return _alternation(map(normalise, regex.items))
+    if isinstance(regex, Intersection):
+        return _intersection(map(normalise, regex.items))
+    if isinstance(regex, Complement):
+        return _complement(normalise(regex.item))
+    return _repeat(normalise(regex.item), regex.low, regex.high)
+
+
+@functools.cache
+def nullable(regex: Regex) -> bool:
+    """Whether ``regex`` matches the empty string."""
+    if isinstance(regex, Literal):
+        return not regex.data
+    if isinstance(regex, ByteSet):
+        return False
+    if isinstance(regex, (Concat, Intersection)):
+        return all(map(nullable, regex.items))
+    if isinstance(regex, Alternation):
+        return any(map(nullable, regex.items))
+    if isinstance(regex, Complement):
+        return not nullable(regex.item)
+    return regex.low == 0 or nullable(regex.item)
+
+
+@functools.cache
+def derivative(regex: Regex, byte: int) -> Regex:
+    """What may follow ``byte`` in the texts of a normalised ``regex`` that begin with it."""
+    if isinstance(regex, Literal):
+        return Literal(regex.data[1:]) if regex.data[:1] == bytes((byte,)) else EMPTY
+    if isinstance(regex, ByteSet):
+        return EPSILON if regex.mask >> byte & 1 else EMPTY
+    if isinstance(regex, Alternation):
+        return _alternation(derivative(item, byte) for item in regex.items)
+    if isinstance(regex, Intersection):
+        return _intersection(derivative(item, byte) for item in regex.items)
+    if isinstance(regex, Complement):
+        return _complement(derivative(regex.item, byte))
+    if isinstance(regex, Concat):
+        first, rest = regex.items[0], _concat(regex.items[1:])
+        here = _concat((derivative(first, byte), rest))
+        return _alternation((here, derivative(rest, byte))) if nullable(first) else here
+    # Repeat. A nullable item has low == 0 by normal form: empty turns may as well come last, so the
+    # first turn is the one that takes the byte.
+    high = None if regex.high is None else regex.high - 1
+    rest = _repeat(regex.item, max(regex.low - 1, 0), high)
+    return _concat((derivative(regex.item, byte), rest))
+
+
+def _byte_sets(regex: Regex) -> Iterable[int]:
+    """Every set of bytes, as a bit mask, that ``regex`` tells apart from the others."""
+    if isinstance(regex, Literal):
+        for byte in regex.data:
+            yield 1 << byte
+    elif isinstance(regex, ByteSet):
+        yield regex.mask
+    elif isinstance(regex, (Repeat, Complement)):
+        yield from _byte_sets(regex.item)
+    else:
+        for item in regex.items:
+            yield from _byte_sets(item)
+
+
+def byte_classes(regexes: Iterable[Regex]) -> list[int]:
+    """For each byte the smallest byte that no derivative of ``regexes`` tells apart from it."""
+    masks = sorted({mask for regex in regexes for mask in _byte_sets(regex)})
+    first: dict[tuple[int, ...], int] = {}
+    return [first.setdefault(tuple(m >> b & 1 for m in masks), b) for b in range(256)]
+
+
+def _has_complement_or_intersection(regex: Regex) -> bool:
+    if isinstance(regex, (Literal, ByteSet)):
+        return False
+    if isinstance(regex, (Complement, Intersection)):
+        return True
+    if isinstance(regex, Repeat):
+        return _has_complement_or_intersection(regex.item)
+    return any(map(_has_complement_or_intersection, regex.items))
+
+
+@functools.cache
+def is_empty(regex: Regex) -> bool:
+    """Whether a normalised ``regex`` matches nothing at all: exact."""
+    if not _has_complement_or_intersection(regex):
+        return regex == EMPTY  # the constructors let EMPTY survive nowhere inside such a tree
+    alphabet = sorted(set(byte_classes((regex,))))
+    seen = {regex}
+    waiting = [regex]
+    while waiting:
+        residual = waiting.pop()
+        if nullable(residual):
+            return False
+        for byte in alphabet:
+            after = derivative(residual, byte)
+            if after not in seen:
+                seen.add(after)
+                waiting.append(after)
+    return True
+
+
+@functools.cache
+def can_continue(regex: Regex) -> bool:
+    """Whether a normalised ``regex`` matches a text of at least one byte."""
+    alphabet = sorted(set(byte_classes((regex,))))
+    return any(not is_empty(derivative(regex, byte)) for byte in alphabet)
+
+
+def nonempty(regex: Regex) -> Regex:
+    """``regex`` without the empty string."""
+    return _intersection((regex, Complement(EPSILON))) if nullable(regex) else regex
+
+
+def matches(regex: Regex, text: bytes) -> bool:
+    """Whether ``regex`` matches the whole of ``text``."""
+    residual = normalise(regex)
+    for byte in text:
+        residual = derivative(residual, byte)
+    return nullable(residual)
+
+
+# --------------------------------------------------------------------------------------------------
+# Parameters: 64-bit unsigned integers; [a:b] is the slice of bits a to b - 1.
+
+
+def _slice(value: int, a: int, b: int) -> int:
+    return value >> a & ((1 << (b - a)) - 1)
+
+
+def evaluate(expression: ParamExpr, parameter: int) -> int:
+    """The argument that ``expression`` stands for in a rule whose parameter is ``parameter``."""
+    a, b = expression.a, expression.b
+    if expression.op == "const":
+        return a & _ONES
+    if expression.op == "self":
+        return parameter
+    if expression.op == "set_bit":
+        return parameter | 1 << a
+    if expression.op == "clear_bit":
+        return parameter & ~(1 << a)
+    if expression.op == "bit_and":
+        return parameter & a
+    if expression.op == "bit_or":
+        return parameter | a
+    if expression.op == "incr":
+        full = (1 << (b - a)) - 1
+        return parameter if _slice(parameter, a, b) == full else parameter + (1 << a)
+    if expression.op == "decr":
+        return parameter if _slice(parameter, a, b) == 0 else parameter - (1 << a)
+    raise ValueError(f"unknown expression {expression.op}")
+
+
+_COMPARISONS: Final[dict[str, Callable[[int, int], bool]]] = {
+    "eq": lambda x, y: x == y,
+    "ne": lambda x, y: x != y,
+    "lt": lambda x, y: x < y,
+    "le": lambda x, y: x <= y,
+    "gt": lambda x, y: x > y,
+    "ge": lambda x, y: x >= y,
+}
+
+
+def condition_holds(condition: Condition | None, parameter: int) -> bool:
+    """Whether a production guarded by ``condition`` is there for this ``parameter``."""
+    if condition is None or condition.op == "true":
+        return True
+    op, items = condition.op, condition.items
+    part = _slice(parameter, condition.a, condition.b)
+    if op in _COMPARISONS:
+        return _COMPARISONS[op](part, condition.value)
+    if op.startswith("bit_count_"):
+        return _COMPARISONS[op.removeprefix("bit_count_")](bin(part).count("1"), condition.value)
+    if op == "bit_set":
+        return bool(parameter >> condition.a & 1)
+    if op == "bit_clear":
+        return not parameter >> condition.a & 1
+    if op == "is_ones":
+        return part == (1 << (condition.b - condition.a)) - 1
+    if op == "is_zeros":
+        return part == 0
+    if op == "and":
+        return all(condition_holds(item, parameter) for item in items)
+    if op == "or":
+        return any(condition_holds(item, parameter) for item in items)
+    if op == "not":
+        return not condition_holds(items[0], parameter)
+    raise ValueError(f"unknown condition {op}")
+
+
+# --------------------------------------------------------------------------------------------------
+# Parser rows.
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Body:
+    """A production that can derive something: its symbols without terminals that are only empty.
+
+    Compared by identity.
+    """
+
+    symbols: tuple[Symbol, ...]
+    condition: Condition | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Item:
+    """Production ``body`` of ``rule`` with ``parameter``, recognised up to ``dot``.
+
+    ``origin`` is the row where it was predicted, None for the row that holds the item.
+    """
+
+    rule: int
+    parameter: int
+    body: _Body
+    dot: int
+    origin: Row | None
+
+    @property
+    def next(self) -> Symbol | None:
+        """The symbol behind the dot, None at the end."""
+        return self.body.symbols[self.dot] if self.dot < len(self.body.symbols) else None
+
+    def advanced(self, origin: Row | None) -> Item:
+        """The item one symbol further."""
+        return Item(self.rule, self.parameter, self.body, self.dot + 1, origin)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Row:
+    """What the parser knows after some lexemes; compared by identity."""
+
+    items: frozenset[Item]
+    waiting: Mapping[tuple[int, int], Sequence[Item]]  # those with (rule, argument) behind the dot
+    complete: bool
+    allowed: frozenset[int]  # terminals that may come next
+    skippable: frozenset[int]  # skip terminals of their classes
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class State:
+    """A row and the lexeme in progress; one object for one content.
+
+    ``lexemes`` holds (terminal, residual) pairs; ``partial`` tells whether the lexeme has bytes,
+    ``may_skip`` whether white space may come before the next real lexeme. ``after`` remembers
+    results of :meth:`ReferenceGrammar.step`.
+    """
+
+    row: Row
+    may_skip: bool
+    lexemes: frozenset[tuple[int, Regex]]
+    partial: bool
+    after: dict[int, State | None] = dataclasses.field(default_factory=dict, repr=False)
+
+
+class ReferenceGrammar:
+    """A grammar as transitions between :class:`State` objects."""
+
+    def __init__(self, ir: GrammarIR) -> None:
+        """Prepare ``ir``; raises :class:`EmptyLanguageError` where nothing can be derived."""
+        ir.check()
+        self.ir = ir
+        self._regexes = [normalise(terminal.regex) for terminal in ir.terminals]
+        self._lexemes = [nonempty(regex) for regex in self._regexes]
+        self._classes = byte_classes(self._regexes)
+        self._bodies = self._productive_bodies(ir.rules)
+        if not self._bodies[ir.start]:
+            raise EmptyLanguageError("the grammar derives no text")
+        self._scans: dict[tuple[Row, frozenset[int]], Row] = {}
+        self._states: dict[tuple[Row, bool, frozenset[tuple[int, Regex]], bool], State] = {}
+        root = Item(_ROOT, 0, _Body((RuleRef(ir.start),), None), 0, None)
+        self.start = self._begin(self._close({root}), may_skip=ir.initial_skip)
+
+    # ---- parser
+
+    def _productive_bodies(self, rules: Sequence[Rule]) -> list[list[_Body]]:
+        """The productions that derive some text when all guards hold, by rule."""
+        productive: set[int] = set()
+
+        def is_productive(symbol: Symbol) -> bool:
+            if isinstance(symbol, RuleRef):
+                return symbol.index in productive
+            return not is_empty(self._regexes[symbol.index])
+
+        def derives_only_empty(symbol: Symbol) -> bool:
+            return isinstance(symbol, TerminalRef) and is_empty(self._lexemes[symbol.index])
+
+        while True:
+            more = {
+                index
+                for index, rule in enumerate(rules)
+                if any(all(map(is_productive, p.symbols)) for p in rule.productions)
+            }
+            if more == productive:
+                break
+            productive = more
+        return [
+            [
+                _Body(tuple(s for s in p.symbols if not derives_only_empty(s)), p.condition)
+                for p in rule.productions
+                if all(map(is_productive, p.symbols))
+            ]
+            for rule in rules
+        ]
+
+    def _close(self, kernel: Iterable[Item]) -> Row:
+        """The row of ``kernel`` and all that follows by prediction and completion."""
+        items: set[Item] = set()
+        waiting: dict[tuple[int, int], list[Item]] = {}  # by the rule and argument behind the dot
+        derived_nothing: set[tuple[int, int]] = set()  # rules and arguments complete at once
+        agenda = list(kernel)
+        while agenda:
+            item = agenda.pop()
+            if item in items:
+                continue
+            items.add(item)
+            if len(items) > _ROW_ITEMS:
+                raise TooWideError(f"more than {_ROW_ITEMS} items")
+            symbol = item.next
+            if symbol is None:  # complete: advance whoever waited for it where it began
+                key = item.rule, item.parameter
+                if item.origin is None:
+                    derived_nothing.add(key)
+                    agenda += [parent.advanced(parent.origin) for parent in waiting.get(key, ())]
+                else:
+                    parents = item.origin.waiting.get(key, ())
+                    agenda += [parent.advanced(parent.origin or item.origin) for parent in parents]
+            elif isinstance(symbol, RuleRef):  # predict
+                key = symbol.index, self._argument(symbol, item.parameter)
+                waiting.setdefault(key, []).append(item)
+                agenda += [
+                    Item(*key, body, 0, None)
+                    for body in self._bodies[symbol.index]
+                    if condition_holds(body.condition, key[1])
+                ]
+                if key in derived_nothing:
+                    agenda.append(item.advanced(item.origin))
+            elif nullable(self._regexes[symbol.index]):
+                agenda.append(item.advanced(item.origin))
+        allowed = frozenset(i.next.index for i in items if isinstance(i.next, TerminalRef))
+        skips = {self.ir.skip[self.ir.terminals[t].skip_class] for t in allowed} - {-1}
+        return Row(
+            items=frozenset(items),
+            waiting=waiting,
+            complete=any(item.rule == _ROOT and item.next is None for item in items),
+            allowed=allowed,
+            skippable=frozenset(t for t in skips if not is_empty(self._lexemes[t])),
+        )
+
+    @staticmethod
+    def _argument(symbol: RuleRef, parameter: int) -> int:
+        return 0 if symbol.argument is None else evaluate(symbol.argument, parameter)
+
+    def _scan(self, row: Row, terminals: frozenset[int]) -> Row:
+        """The row after one lexeme that is any of ``terminals``."""
+        key = row, terminals
+        if key not in self._scans:
+            self._scans[key] = self._close(
+                item.advanced(item.origin or row)
+                for item in row.items
+                if isinstance(item.next, TerminalRef) and item.next.index in terminals
+            )
+        return self._scans[key]
+
+    # ---- lexer
+
+    def _state(
+        self, row: Row, may_skip: bool, lexemes: frozenset[tuple[int, Regex]], partial: bool
+    ) -> State:
+        key = row, may_skip, lexemes, partial
+        if key not in self._states:
+            self._states[key] = State(*key)
+        return self._states[key]
+
+    def _begin(self, row: Row, *, may_skip: bool) -> State:
+        """The state before the first byte of a lexeme."""
+        terminals = row.allowed | row.skippable if may_skip else row.allowed
+        lexemes = frozenset((t, self._lexemes[t]) for t in terminals)
+        return self._state(row, may_skip, lexemes, False)
+
+    def _emit(self, state: State, terminals: frozenset[int]) -> State:
+        """The state after the lexeme in progress turned out to be any of ``terminals``.
+
+        Where white space is among them it is nothing else.
+        """
+        if state.may_skip and terminals & state.row.skippable:
+            return self._begin(state.row, may_skip=not self.ir.skip_once)
+        return self._begin(self._scan(state.row, terminals), may_skip=True)
+
+    def _derive(self, state: State, byte: int) -> frozenset[tuple[int, Regex]]:
+        derived = ((t, derivative(residual, byte)) for t, residual in state.lexemes)
+        return frozenset((t, residual) for t, residual in derived if not is_empty(residual))
+
+    def step(self, state: State, byte: int) -> State | None:
+        """The state after ``byte``, None where the grammar does not allow it."""
+        byte = self._classes[byte]
+        if byte not in state.after:
+            state.after[byte] = self._step(state, byte)
+        return state.after[byte]
+
+    def _step(self, state: State, byte: int) -> State | None:
+        lexemes = self._derive(state, byte)
+        if not lexemes:  # the longest lexeme ended before this byte, which then begins the next one
+            matched = _matched(state.lexemes)
+            if not matched:
+                return None
+            state = self._emit(state, matched)
+            lexemes = self._derive(state, byte)
+            if not lexemes:
+                return None
+        matched = _matched(lexemes)
+        lazy = frozenset(t for t in matched if self.ir.terminals[t].lazy)
+        if lazy:
+            return self._emit(state, lazy)
+        if len(matched) == len(lexemes) and not any(can_continue(r) for _, r in lexemes):
+            return self._emit(state, matched)
+        return self._state(state.row, state.may_skip, lexemes, True)
+
+    def run(self, text: bytes, state: State | None = None) -> State | None:
+        """The state after ``text``, from the beginning or from ``state``."""
+        current: State | None = state or self.start
+        for byte in text:
+            if current is None:
+                break
+            current = self.step(current, byte)
+        return current
+
+    def followers(self, state: State) -> set[int]:
+        """The bytes that may come next."""
+        return {byte for byte in range(256) if self.step(state, byte) is not None}
+
+    def is_complete(self, state: State) -> bool:
+        """Whether the text so far is one that the grammar describes."""
+        if not state.partial:
+            return state.row.complete
+        matched = _matched(state.lexemes)
+        return bool(matched) and self._emit(state, matched).row.complete
+
+    def accepts(self, text: bytes) -> bool:
+        """Whether the grammar describes ``text``."""
+        state = self.run(text)
+        return state is not None and self.is_complete(state)
+
+
+def _matched(lexemes: Iterable[tuple[int, Regex]]) -> frozenset[int]:
+    """The terminals that match what has been read. Before the first byte there are none."""
+    return frozenset(terminal for terminal, residual in lexemes if nullable(residual))
+
+
+# --------------------------------------------------------------------------------------------------
+# Tokens.
+
+
+class ReferenceVocabulary:
+    """Token texts in order, so that common beginnings are fed once."""
+
+    def __init__(
+        self, tokens: Sequence[bytes], eog: Collection[int], special: Collection[int] = ()
+    ) -> None:
+        """``tokens`` by id. Empty, special and end-of-generation tokens are no text."""
+        self.tokens = list(tokens)
+        self.eog = frozenset(eog)
+        self.special = frozenset(special)
+        no_text = self.eog | self.special
+        self._sorted = sorted(
+            (text, token) for token, text in enumerate(tokens) if text and token not in no_text
+        )
+
+    def text_of(self, token: int) -> bytes | None:
+        """The text that consuming ``token`` adds; None for a token that is no text."""
+        if not 0 <= token < len(self.tokens) or token in self.eog or token in self.special:
+            return None
+        return self.tokens[token] or None
+
+    def allowed(self, grammar: ReferenceGrammar, state: State) -> set[int]:
+        """The text tokens all of whose bytes ``grammar`` allows after ``state``."""
+        found: set[int] = set()
+        before = b""  # the bytes of the states in `path`
+        path = [state]
+        dead = b""  # the last beginning that turned out to be impossible
+        for text, token in self._sorted:
+            if dead and text.startswith(dead):
+                continue
+            common = 0
+            while common < len(before) and common < len(text) and before[common] == text[common]:
+                common += 1
+            del path[common + 1 :]
+            dead = b""
+            for position in range(common, len(text)):
+                after = grammar.step(path[-1], text[position])
+                if after is None:
+                    dead = text[: position + 1]
+                    break
+                path.append(after)
+            before = text[: len(path) - 1]
+            if not dead:
+                found.add(token)
+        return found
+
+
+class ReferenceMatcher:
+    """The interface of ``llgx.Matcher`` as far as tests compare it."""
+
+    def __init__(
+        self,
+        ir: GrammarIR | ReferenceGrammar,
+        tokens: Sequence[bytes] | ReferenceVocabulary,
+        eog: Collection[int] = (),
+        special: Collection[int] = (),
+    ) -> None:
+        """A matcher at the beginning; prepared grammars and vocabularies may be shared."""
+        self.grammar = ir if isinstance(ir, ReferenceGrammar) else ReferenceGrammar(ir)
+        self.vocabulary = (
+            tokens
+            if isinstance(tokens, ReferenceVocabulary)
+            else ReferenceVocabulary(tokens, eog, special)
+        )
+        self.tokens: list[int] = []
+        self._states = [self.grammar.start]  # one more than tokens
+
+    @property
+    def state(self) -> State:
+        """The state after the tokens so far."""
+        return self._states[-1]
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the matcher is stopped, None if it is not."""
+        if not self.tokens:
+            return None
+        if self.tokens[-1] in self.vocabulary.eog:
+            return "eog"
+        if self.is_accepting() and not self.grammar.followers(self.state):
+            return "complete"
+        return None
+
+    def is_stopped(self) -> bool:
+        """Whether nothing but an end-of-generation token can come."""
+        return self.stop_reason is not None
+
+    def is_accepting(self) -> bool:
+        """Whether the text so far is complete."""
+        return self.grammar.is_complete(self.state)
+
+    def mask(self) -> set[int]:
+        """The ids of all tokens that may come next."""
+        if self.stop_reason is not None:
+            return set(self.vocabulary.eog)
+        found = self.vocabulary.allowed(self.grammar, self.state)
+        return found | self.vocabulary.eog if self.is_accepting() else found
+
+    def _after(self, token: int) -> State | None:
+        if token in self.vocabulary.eog:
+            return self.state if self.is_accepting() else None
+        text = self.vocabulary.text_of(token)
+        if text is None or self.stop_reason == "eog":
+            return None
+        return self.grammar.run(text, self.state)
+
+    def allows(self, token: int) -> bool:
+        """Whether ``token`` may come next."""
+        return self._after(token) is not None
+
+    def consume(self, token: int) -> None:
+        """Take ``token``, or raise :class:`RejectedError` and leave everything as it was."""
+        after = self._after(token)
+        if after is None:
+            raise RejectedError(f"token {token} is not allowed")
+        self.tokens.append(token)
+        self._states.append(after)
+
+    def try_consume(self, tokens: Iterable[int]) -> int:
+        """Take tokens up to the first that is not allowed; how many were taken."""
+        taken = 0
+        for token in tokens:
+            if not self.allows(token):
+                break
+            self.consume(token)
+            taken += 1
+        return taken
+
+    def validate(self, tokens: Iterable[int]) -> int:
+        """How many tokens :meth:`try_consume` would take."""
+        return self.copy().try_consume(tokens)
+
+    def rollback(self, count: int) -> None:
+        """Undo the last ``count`` tokens."""
+        if not 0 <= count <= len(self.tokens):
+            raise ValueError(f"cannot undo {count} of {len(self.tokens)} tokens")
+        keep = len(self.tokens) - count
+        del self.tokens[keep:]
+        del self._states[keep + 1 :]
+
+    def reset(self) -> None:
+        """Undo all tokens."""
+        self.rollback(len(self.tokens))
+
+    def copy(self) -> ReferenceMatcher:
+        """An independent matcher in the same state."""
+        other = ReferenceMatcher(self.grammar, self.vocabulary)
+        other.tokens = list(self.tokens)
+        other._states = list(self._states)
+        return other
+
+    def forced_bytes(self, limit: int = 256) -> bytes:
+        """The bytes that must come next, as long as there is no choice: at most ``limit``."""
+        forced = bytearray()
+        state: State | None = self.state
+        if not self.grammar.ir.forcing or self.stop_reason is not None:
+            return b""
+        while state is not None and len(forced) < limit and not self.grammar.is_complete(state):
+            followers = self.grammar.followers(state)
+            if len(followers) != 1:
+                break
+            forced.extend(followers)
+            state = self.grammar.step(state, forced[-1])
+        return bytes(forced)
