@@ -31,13 +31,15 @@ python := $(venv)/bin/python
 # pip says nothing but errors, and leaves its own version alone.
 pip := $(python) -m pip --quiet --disable-pip-version-check install --constraint tools/constraints.txt
 
-# cksum prints the names too: a renamed or an additional file counts as a change.
-checksum = $(shell cksum $(1) | cksum | cut -d ' ' -f 1)
+# Of files, and of what a command prints. cksum prints the names too: a renamed or an additional file
+# counts as a change.
+checksum = $(shell (cksum $(1); $(2)) | cksum | cut -d ' ' -f 1)
 environment_inputs := tools/constraints.txt tools/prepare_llama_cpp.py
 extension_inputs := pyproject.toml CMakeLists.txt \
     $(sort $(shell find llgx -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi' -o -name '*.h'))
-environment := $(venv)/environment-$(call checksum,$(environment_inputs)).stamp
-extension := $(venv)/extension-$(call checksum,$(extension_inputs)).stamp
+version := grep __version__ llgx/__init__.py
+environment := $(venv)/environment-$(call checksum,$(environment_inputs),$(PYTHON) --version).stamp
+extension := $(venv)/extension-$(call checksum,$(extension_inputs),$(version)).stamp
 
 .PHONY: setup test demo bench lint clean
 

@@ -34,7 +34,8 @@ from llgx._earley cimport (
 )
 from llgx._lexer cimport DEAD, NO_SET, lexer_step, state_t
 from llgx._mask cimport (
-    BOUNDARY_MEMO, DIFFERENCE_MASKS, Engine, FORCED_RUNS, LENGTH_CLASSES, MASK_MEMO, engine_accepts,
+    BOUNDARY_MEMO, DIFFERENCE_MASKS, Engine, FORCED_RUNS, LENGTH_CLASSES, MASK_MEMO,
+    engine_accepts,
     engine_begin, engine_fill, engine_free, engine_init, engine_step,
 )
 from llgx._memory cimport NONE, map_get
@@ -335,6 +336,7 @@ cdef class CompiledGrammar:
             "byte_classes": engine.lexer.rx.class_count,
             "lexer_states": engine.lexer.vectors.count,
             "rows": engine.parser.contents.count,
+            "shapes": engine.parser.shape_words.count,
             "masks": engine.mask_count,
             "insides": engine.inside_count,
             "sites": engine.site_count,
@@ -344,7 +346,7 @@ cdef class CompiledGrammar:
                 + 48 * <size_t>engine.lexer.rx.derivatives.count
                 + engine.lexer.vectors.arena.total + 56 * <size_t>engine.lexer.states_room
                 + engine.lexer.rows.total + engine.parser.contents.arena.total
-                + engine.parser.kernels.arena.total + 48 * <size_t>engine.parser.scans.count
+                + engine.parser.shape_words.arena.total + 4 * engine.parser.variants.room + 48 * <size_t>engine.parser.scans.count
                 + engine.mask_bytes + engine.inside_arena.total
             ),
         }

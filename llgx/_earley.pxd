@@ -4,7 +4,7 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from llgx._lexer cimport Lexer, set_t, state_t
-from llgx._memory cimport Fault, Interner, Map, Words
+from llgx._memory cimport UNKNOWN, Fault, Interner, Map, Words
 
 ctypedef uint32_t row_t
 
@@ -64,18 +64,23 @@ cdef struct Production:
     uint32_t place       # of its first symbol
     uint32_t condition   # index into conds, or NONE
 
-cdef struct Row:
-    const uint32_t* items  # (symbol, place, origin[, parameter low, high]), sorted
+cdef struct Shape:       # a row without the names of its origins
+    const uint32_t* items  # (symbol, place[, parameter low, high], number of the origin), sorted
     uint32_t count
     uint32_t flags         # of RowFlag
     state_t start          # lexer state at the row, UNKNOWN until asked for
+
+cdef struct Row:
+    const uint32_t* origins  # rows, by their numbers in the shape
+    uint32_t origin_count
+    uint32_t shape
 
 cdef struct Parser:
     Lexer* lexer
     # the grammar
     uint32_t* symbols    # by place: 2 * rule, 2 * terminal + 1, or NONE at a production's end
     uint32_t* argument   # by place: index into exprs, or NONE
-    uint32_t* owner      # by place of an end: the rule
+    uint32_t* owner      # by place: the rule
     uint32_t* rules      # by rule, and one more: where its productions begin
     Production* productions
     uint8_t* nullable    # by rule: 1 surely, 2 perhaps (it depends on parameters)
@@ -88,14 +93,19 @@ cdef struct Parser:
     bint skip_once
     uint32_t stride      # words of an item: 3, or 5 with parameters
     # rows
-    Interner contents    # row -> [flags, items...]
+    Interner shape_words # shape -> [flags, items...]
+    Shape* shapes
+    uint32_t shapes_room
+    Interner contents    # row -> [shape, origins...]
     Row* rows
     uint32_t rows_room
     uint32_t row_limit
     uint32_t item_limit
-    Interner kernels     # sorted items that a row was closed from
-    Words kernel_row     # by kernel: the row
     Map scans            # (row, set) -> row
+    Map moves            # (shape, set) -> newest of its variants, a place in ``variants``
+    Words variants       # see ``_earley.pyx``
+    Map restrictions     # (shape, rule) -> place in ``restricted``
+    Words restricted     # [shape, number of origins, numbers of the origins in the whole shape...]
     # scratch of one closure
     Words items
     uint64_t* seen       # hash of items: generation << 32 | index
@@ -104,6 +114,8 @@ cdef struct Parser:
     uint32_t* predicted  # by rule: generation in which it was predicted
     Words empty          # (rule, parameter) that derived nothing here
     Words sorted
+    Words paths          # (row, parent path, step from it, consulted shape or NONE)
+    Words spare
     Fault* fault
 
 cdef int parser_init(Parser* ps, Lexer* lexer, Fault* fault) noexcept nogil
@@ -115,11 +127,11 @@ cdef state_t parser_start_state(Parser* ps, row_t row) noexcept nogil
 
 cdef inline state_t row_state(Parser* ps, row_t row) noexcept nogil:
     """The lexer state in which ``row`` waits for its next lexeme."""
-    cdef state_t state = ps.rows[row].start
-    if state != <state_t>0xFFFFFFFE:
+    cdef state_t state = ps.shapes[ps.rows[row].shape].start
+    if state != UNKNOWN:
         return state
     return parser_start_state(ps, row)
 
 
 cdef inline bint row_accepts(const Parser* ps, row_t row) noexcept nogil:
-    return ps.rows[row].flags & ROW_ACCEPTS
+    return ps.shapes[ps.rows[row].shape].flags & ROW_ACCEPTS

@@ -7,8 +7,19 @@ automaton that is built lazily and shared by all matchers of a grammar. Complete
 work once a row is closed and are dropped, which is what lets a left-recursive list come back to the row
 it was in.
 
-:c:func:`parser_scan` is a pure function of (row, emitted set): memoised. Behind that, the kernel (the
-items moved over the terminals) is interned, so rows reached on different ways are closed once.
+*Restricted rows.* When a rule that was predicted in a row is finished, only the items waiting for it
+matter there, those waiting for the rules of these, and so on. So the origin of an item is not the whole
+row but its restriction to the item's rule. What else the row could have done is forgotten, and rows
+reached on different ways become equal far more often: after each line of a list of lines, say.
+
+*Shapes.* What a row does next rarely depends on which rows its origins are. So a row is stored as a
+*shape* (its items, with origins numbered) and the list of its origins, and :c:func:`parser_scan`, a pure
+function of (row, emitted set), is memoised twice: by row, and by shape. A scan that completes items
+looks into origin rows; a *variant* of (shape, set) records how those were reached from the row (paths
+of origin numbers and restrictions), which shapes they had and which of them were the same row. Any row on which these
+agree has the same scan up to the names of rows, so its successor is the variant's shape with the
+origins read off along the paths: a closure, which costs microseconds, happens once per kind of
+place in the grammar and not once per depth of nesting.
 
 Rules with a parameter carry 64 bits per item; guards are evaluated when a production is predicted.
 Rules that surely derive the empty string are stepped over when predicted (Aycock and Horspool,
@@ -18,7 +29,8 @@ stand, and items that arrive later look them up.
 An emitted set with a skip terminal moves nothing: the row stays, or becomes its twin without skip where
 a gap may hold one skip only.
 
-Cost: a known scan is a map lookup; a new row takes time linear in its items, but for sorting them.
+Cost: a known scan is a map lookup; a known variant a few comparisons and one interning; a closure is
+linear in the items of the row, but for sorting them.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -27,7 +39,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 from llgx._lexer cimport DEAD, Lexer, lexer_start, set_t, state_t
 from llgx._memory cimport (
-    FAULT_MEMORY, FAULT_ROW_ITEMS, FAULT_ROWS, NONE, UNKNOWN, Fault, Words, fault_set, interner_free,
+    FAULT_MEMORY, FAULT_ROW_ITEMS, FAULT_ROWS, NONE, UNKNOWN, Fault, Words, fault_set, interner_drop, interner_free,
     interner_put, map_free, map_get, map_put, words_free, words_hash, words_push, words_reserve,
 )
 
@@ -36,6 +48,21 @@ cdef extern from *:
     #define LLGX_SELF 0xFFFFFFFDu    /* origin of an item that begins in its own row */
     """
     const uint32_t SELF "LLGX_SELF"
+
+cdef extern from *:
+    """
+    #define LLGX_PATH_USED 0x80000000u
+    #define LLGX_STEP_RESTRICT 0x80000000u
+    """
+    const uint32_t PATH_USED "LLGX_PATH_USED"  # in a path's parent: it stands for some item's origin
+    # in a path's step: to the restriction to a rule, not to an origin
+    const uint32_t STEP_RESTRICT "LLGX_STEP_RESTRICT"
+
+cdef enum:
+    PATH_WORDS = 4
+    MOST_PATHS = 64          # of a variant; scans that reach further are closed each time
+    MOST_VARIANTS = 16       # tried per scan
+    VARIANT_WORDS = 16000000
 
 
 cdef int parser_init(Parser* ps, Lexer* lexer, Fault* fault) noexcept nogil:
@@ -62,11 +89,17 @@ cdef void parser_free(Parser* ps) noexcept nogil:
     free(ps.conds)
     free(ps.skip_of)
     free(ps.rows)
+    free(ps.shapes)
     free(ps.seen)
     free(ps.predicted)
     interner_free(&ps.contents)
-    interner_free(&ps.kernels)
-    words_free(&ps.kernel_row)
+    interner_free(&ps.shape_words)
+    map_free(&ps.moves)
+    map_free(&ps.restrictions)
+    words_free(&ps.restricted)
+    words_free(&ps.spare)
+    words_free(&ps.variants)
+    words_free(&ps.paths)
     words_free(&ps.items)
     words_free(&ps.empty)
     words_free(&ps.sorted)
@@ -199,9 +232,9 @@ cdef void _add(Parser* ps, uint32_t place, uint32_t origin, uint64_t parameter) 
     cdef uint32_t* items
     item[0] = ps.symbols[place]
     item[1] = place
-    item[2] = origin
-    item[3] = <uint32_t>parameter
-    item[4] = <uint32_t>(parameter >> 32)
+    item[2] = <uint32_t>parameter
+    item[3] = <uint32_t>(parameter >> 32)
+    item[stride - 1] = origin
     at = words_hash(item + 1, stride - 1) & ps.seen_mask
     while ps.seen[at] >> 32 == ps.generation:
         known = <uint32_t>ps.seen[at]
@@ -224,7 +257,7 @@ cdef void _add(Parser* ps, uint32_t place, uint32_t origin, uint64_t parameter) 
 
 
 cdef inline uint64_t _parameter(const Parser* ps, const uint32_t* item) noexcept nogil:
-    return item[3] | (<uint64_t>item[4] << 32) if ps.stride == 5 else 0
+    return item[2] | (<uint64_t>item[3] << 32) if ps.stride == 5 else 0
 
 
 cdef inline uint64_t _argument(
@@ -235,25 +268,154 @@ cdef inline uint64_t _argument(
     return _evaluate(&ps.exprs[ps.argument[place]], parameter)
 
 
-cdef const uint32_t* row_find(
+cdef const uint32_t* _waiting(
     const Parser* ps, row_t row, uint32_t symbol, uint32_t* count
 ) noexcept nogil:
     """The items of a row whose dot stands before ``symbol``: first of them, and how many."""
-    cdef const uint32_t* items = ps.rows[row].items
+    cdef const Shape* shape = &ps.shapes[ps.rows[row].shape]
+    cdef const uint32_t* items = shape.items
     cdef uint32_t stride = ps.stride
-    cdef uint32_t low = 0, high = ps.rows[row].count, middle
+    cdef uint32_t low = 0, high = shape.count, middle
     while low < high:
         middle = (low + high) >> 1
         if items[middle * stride] < symbol:
             low = middle + 1
         else:
             high = middle
-    count[0] = 0
     middle = low
-    while middle < ps.rows[row].count and items[middle * stride] == symbol:
+    while middle < shape.count and items[middle * stride] == symbol:
         middle += 1
     count[0] = middle - low
     return items + low * stride
+
+
+cdef uint32_t _make_restriction(Parser* ps, uint32_t shape, uint32_t rule) noexcept nogil:
+    """Find the items of ``shape`` that matter once ``rule`` is finished; their place, or NONE."""
+    cdef const uint32_t* items = ps.shapes[shape].items
+    cdef uint32_t count = ps.shapes[shape].count
+    cdef uint32_t stride = ps.stride
+    cdef uint32_t i, number, origins = 0
+    cdef size_t at, done, place, base
+    # spare: [rules wanted...] [0, items kept...], then the origins go straight to ``restricted``
+    ps.spare.size = 0
+    if words_push(&ps.spare, rule) < 0:
+        fault_set(ps.fault, FAULT_MEMORY)
+        return NONE
+    done = 0
+    while done < ps.spare.size:
+        rule = ps.spare.at[done]
+        done += 1
+        for i in range(count):
+            if items[i * stride] != 2 * rule or items[i * stride + stride - 1] != SELF:
+                continue
+            at = 0
+            while at < ps.spare.size and ps.spare.at[at] != ps.owner[items[i * stride + 1]]:
+                at += 1
+            if at == ps.spare.size and \
+                    words_push(&ps.spare, ps.owner[items[i * stride + 1]]) < 0:
+                fault_set(ps.fault, FAULT_MEMORY)
+                return NONE
+    base = ps.spare.size
+    place = ps.restricted.size
+    if words_reserve(&ps.spare, 1 + <size_t>count * stride) < 0 \
+            or words_reserve(&ps.restricted, 2 + <size_t>count) < 0:
+        fault_set(ps.fault, FAULT_MEMORY)
+        return NONE
+    ps.spare.at[base] = 0
+    ps.spare.size += 1
+    for i in range(count):
+        if items[i * stride] == NONE or items[i * stride] & 1:
+            continue
+        at = 0
+        while at < base and 2 * ps.spare.at[at] != items[i * stride]:
+            at += 1
+        if at == base:
+            continue
+        at = ps.spare.size
+        memcpy(ps.spare.at + at, items + i * stride, stride * sizeof(uint32_t))
+        ps.spare.size += stride
+        number = items[i * stride + stride - 1]
+        if number == SELF:
+            continue
+        done = 0
+        while done < origins and ps.restricted.at[place + 2 + done] != number:
+            done += 1
+        if done == origins:
+            ps.restricted.at[place + 2 + origins] = number
+            origins += 1
+        ps.spare.at[at + stride - 1] = <uint32_t>done
+    ps.restricted.at[place] = _shape(ps, ps.spare.at + base, <uint32_t>(ps.spare.size - base))
+    ps.restricted.at[place + 1] = origins
+    ps.restricted.size = place + 2 + origins
+    return <uint32_t>place
+
+
+cdef row_t _restrict(Parser* ps, row_t row, uint32_t rule) noexcept nogil:
+    """The part of ``row`` that matters once ``rule`` is finished."""
+    cdef uint32_t shape = ps.rows[row].shape
+    cdef uint32_t place, i, count
+    place = map_get(&ps.restrictions, rule, shape)
+    if place == NONE:
+        place = _make_restriction(ps, shape, rule)
+        if ps.fault.code:
+            return row
+        if map_put(&ps.restrictions, rule, shape, place) < 0:
+            fault_set(ps.fault, FAULT_MEMORY)
+            return row
+    count = ps.restricted.at[place + 1]
+    ps.spare.size = 0
+    if words_reserve(&ps.spare, count + 1) < 0:
+        fault_set(ps.fault, FAULT_MEMORY)
+        return row
+    ps.spare.at[0] = ps.restricted.at[place]
+    for i in range(count):
+        ps.spare.at[1 + i] = ps.rows[row].origins[ps.restricted.at[place + 2 + i]]
+    return _row(ps, ps.spare.at, count + 1)
+
+
+cdef uint32_t _origin(Parser* ps, row_t row, const uint32_t* item) noexcept nogil:
+    """The origin of an item of ``row``, as a row, once the item moves on. Noted as a path."""
+    cdef uint32_t number = item[ps.stride - 1]
+    cdef uint32_t rule, parent, at, count
+    cdef row_t origin
+    if number != SELF:
+        return ps.rows[row].origins[number]
+    rule = ps.owner[item[1]]
+    origin = _restrict(ps, row, rule)
+    count = <uint32_t>(ps.paths.size // PATH_WORDS)
+    parent = 0
+    while parent < count and ps.paths.at[parent * PATH_WORDS] != row:
+        parent += 1
+    for at in range(parent + 1, count):
+        if ps.paths.at[at * PATH_WORDS + 1] & ~PATH_USED == parent \
+                and ps.paths.at[at * PATH_WORDS + 2] == rule | STEP_RESTRICT:
+            return origin
+    if words_push(&ps.paths, origin) < 0 or words_push(&ps.paths, parent) < 0 \
+            or words_push(&ps.paths, rule | STEP_RESTRICT) < 0 \
+            or words_push(&ps.paths, NONE) < 0:
+        fault_set(ps.fault, FAULT_MEMORY)
+    return origin
+
+
+cdef void _consult(Parser* ps, row_t row) noexcept nogil:
+    """Note that the closure depends on the items of ``row``, and how its origins are reached.
+
+    The first path to a row stands for it; that others lead to the same row is part of the variant.
+    """
+    cdef uint32_t at, number
+    cdef uint32_t count = <uint32_t>(ps.paths.size // PATH_WORDS)
+    at = 0
+    while at < count and ps.paths.at[at * PATH_WORDS] != row:
+        at += 1
+    if at == count or ps.paths.at[at * PATH_WORDS + 3] != NONE:
+        return
+    ps.paths.at[at * PATH_WORDS + 3] = ps.rows[row].shape
+    for number in range(ps.rows[row].origin_count):
+        if words_push(&ps.paths, ps.rows[row].origins[number]) < 0 \
+                or words_push(&ps.paths, at) < 0 or words_push(&ps.paths, number) < 0 \
+                or words_push(&ps.paths, NONE) < 0:
+            fault_set(ps.fault, FAULT_MEMORY)
+            return
 
 
 cdef void _complete(Parser* ps, uint32_t rule, uint32_t origin, uint64_t parameter) noexcept nogil:
@@ -263,11 +425,12 @@ cdef void _complete(Parser* ps, uint32_t rule, uint32_t origin, uint64_t paramet
     cdef uint32_t stride = ps.stride
     cdef uint64_t value
     if origin != SELF:
-        item = row_find(ps, origin, 2 * rule, &count)
+        _consult(ps, origin)
+        item = _waiting(ps, origin, 2 * rule, &count)
         for i in range(count):
             value = _parameter(ps, item)
             if _argument(ps, item[1], value) == parameter:
-                _add(ps, item[1] + 1, origin if item[2] == SELF else item[2], value)
+                _add(ps, item[1] + 1, _origin(ps, origin, item), value)
             item += stride
         return
     if ps.nullable[rule] == 1:
@@ -282,7 +445,7 @@ cdef void _complete(Parser* ps, uint32_t rule, uint32_t origin, uint64_t paramet
             value = _parameter(ps, item)
             if _argument(ps, item[1], value) == parameter:
                 place = item[1] + 1
-                _add(ps, place, item[2], value)  # may move the items: ``item`` is stale after it
+                _add(ps, place, item[stride - 1], value)  # may move the items: ``item`` is stale
 
 
 cdef bint _derived_empty(const Parser* ps, uint32_t rule, uint64_t parameter) noexcept nogil:
@@ -308,18 +471,38 @@ cdef void _predict(Parser* ps, uint32_t rule, uint64_t parameter) noexcept nogil
             _add(ps, production.place, SELF, parameter)
 
 
-cdef row_t _row(Parser* ps, uint32_t flags, const uint32_t* items, uint32_t words) noexcept nogil:
-    """Intern a row of sorted items; FIRST_ROW with a fault set when that fails."""
+cdef uint32_t _shape(Parser* ps, const uint32_t* words, uint32_t length) noexcept nogil:
+    """Intern a shape, given as [flags, items...]; 0 with a fault set when that fails."""
+    cdef uint32_t before = ps.shape_words.count, room, shape
+    cdef Shape* grown
+    shape = interner_put(&ps.shape_words, words, length)
+    if shape == NONE:
+        fault_set(ps.fault, FAULT_MEMORY)
+        return 0
+    if ps.shape_words.count == before:
+        return shape
+    if ps.shape_words.count > ps.shapes_room:
+        room = ps.shapes_room * 2 if ps.shapes_room else 64
+        grown = <Shape*>realloc(ps.shapes, room * sizeof(Shape))
+        if grown == NULL:
+            interner_drop(&ps.shape_words)
+            fault_set(ps.fault, FAULT_MEMORY)
+            return 0
+        ps.shapes = grown
+        ps.shapes_room = room
+    words = ps.shape_words.entries[shape].words
+    ps.shapes[shape].items = words + 1
+    ps.shapes[shape].count = (length - 1) // ps.stride
+    ps.shapes[shape].flags = words[0]
+    ps.shapes[shape].start = UNKNOWN
+    return shape
+
+
+cdef row_t _row(Parser* ps, const uint32_t* words, uint32_t length) noexcept nogil:
+    """Intern a row, given as [shape, origins...]; FIRST_ROW with a fault set when that fails."""
     cdef uint32_t before = ps.contents.count, room
     cdef Row* grown
-    cdef row_t row
-    cdef size_t base = ps.sorted.size
-    if words_reserve(&ps.sorted, words + 1) < 0:
-        fault_set(ps.fault, FAULT_MEMORY)
-        return FIRST_ROW
-    ps.sorted.at[base] = flags
-    memcpy(ps.sorted.at + base + 1, items, words * sizeof(uint32_t))
-    row = interner_put(&ps.contents, ps.sorted.at + base, words + 1)
+    cdef row_t row = interner_put(&ps.contents, words, length)
     if row == NONE:
         fault_set(ps.fault, FAULT_MEMORY)
         return FIRST_ROW
@@ -329,15 +512,15 @@ cdef row_t _row(Parser* ps, uint32_t flags, const uint32_t* items, uint32_t word
         room = ps.rows_room * 2 if ps.rows_room else 64
         grown = <Row*>realloc(ps.rows, room * sizeof(Row))
         if grown == NULL:
-            ps.contents.count = before
+            interner_drop(&ps.contents)
             fault_set(ps.fault, FAULT_MEMORY)
             return FIRST_ROW
         ps.rows = grown
         ps.rows_room = room
-    ps.rows[row].items = ps.contents.entries[row].words + 1
-    ps.rows[row].count = words // ps.stride
-    ps.rows[row].flags = flags
-    ps.rows[row].start = UNKNOWN
+    words = ps.contents.entries[row].words
+    ps.rows[row].shape = words[0]
+    ps.rows[row].origins = words + 1
+    ps.rows[row].origin_count = length - 1
     if ps.contents.count > ps.row_limit:
         fault_set(ps.fault, FAULT_ROWS)
     return row
@@ -365,7 +548,7 @@ cdef row_t _close(Parser* ps, uint32_t flags) noexcept nogil:
         item = ps.items.at + at
         symbol = item[0]
         place = item[1]
-        origin = item[2]
+        origin = item[stride - 1]
         value = _parameter(ps, item)
         if symbol == NONE:
             if ps.owner[place] == ps.start_rule:
@@ -382,6 +565,12 @@ cdef row_t _close(Parser* ps, uint32_t flags) noexcept nogil:
         at += stride
     if ps.fault.code:
         return FIRST_ROW
+    # Every origin met counts for the variant, those of the completed items too.
+    at = stride - 1
+    while at < ps.items.size:
+        if ps.items.at[at] != SELF:
+            _use_path(ps, ps.items.at[at])
+        at += stride
     at = 0
     while at < ps.items.size:
         if ps.items.at[at] != NONE:
@@ -394,8 +583,50 @@ cdef row_t _close(Parser* ps, uint32_t flags) noexcept nogil:
         ps.items.at, kept // stride, stride * sizeof(uint32_t),
         _compare_items3 if stride == 3 else _compare_items5,
     )
+    return _name_origins(ps, flags)
+
+
+cdef void _use_path(Parser* ps, row_t row) noexcept nogil:
+    """Mark the path that stands for ``row`` as mattering."""
+    cdef size_t at = 0
+    while at < ps.paths.size:
+        if ps.paths.at[at] == row:
+            ps.paths.at[at + 1] |= PATH_USED
+            return
+        at += PATH_WORDS
+
+
+cdef row_t _name_origins(Parser* ps, uint32_t flags) noexcept nogil:
+    """The row of the closed, sorted items: number the origins as they come, intern shape and row."""
+    cdef uint32_t stride = ps.stride
+    cdef size_t at, number
+    cdef uint32_t origin
+    cdef size_t words = ps.items.size + 1
+    # sorted: [flags, items with numbers...] [shape, origins...]
     ps.sorted.size = 0
-    return _row(ps, flags, ps.items.at, <uint32_t>kept)
+    if words_reserve(&ps.sorted, words + 1 + ps.items.size // stride) < 0:
+        fault_set(ps.fault, FAULT_MEMORY)
+        return FIRST_ROW
+    ps.sorted.at[0] = flags
+    if ps.items.size:
+        memcpy(ps.sorted.at + 1, ps.items.at, ps.items.size * sizeof(uint32_t))
+    ps.sorted.size = words + 1
+    at = stride
+    while at < words:
+        origin = ps.sorted.at[at]
+        if origin != SELF:
+            number = words + 1
+            while number < ps.sorted.size and ps.sorted.at[number] != origin:
+                number += 1
+            if number == ps.sorted.size:
+                ps.sorted.at[number] = origin
+                ps.sorted.size += 1
+            ps.sorted.at[at] = <uint32_t>(number - words - 1)
+        at += stride
+    ps.sorted.at[words] = _shape(ps, ps.sorted.at, <uint32_t>words)
+    if ps.fault.code:
+        return FIRST_ROW
+    return _row(ps, ps.sorted.at + words, <uint32_t>(ps.sorted.size - words))
 
 
 cdef int parser_begin(Parser* ps) noexcept nogil:
@@ -413,53 +644,146 @@ cdef int parser_begin(Parser* ps) noexcept nogil:
 
 # --------------------------------------------------------------------------- scanning
 
+# A variant in ``variants``: [place of the next older one or NONE, number of paths, shape, number of
+# origins, paths..., origins...]. A path is (parent path, step from it, first path with the same row, shape
+# that was consulted or NONE); path 0 is the row itself. A step is the number of an origin, or a rule to
+# restrict to. An origin is a path.
+
+cdef void _record_variant(Parser* ps, row_t row, set_t emitted, row_t result) noexcept nogil:
+    """Keep what the closure just made depended on."""
+    cdef uint32_t renamed[MOST_PATHS]
+    cdef uint32_t count = <uint32_t>(ps.paths.size // PATH_WORDS)
+    cdef uint32_t kept = 0, i, j, origins = ps.rows[result].origin_count
+    cdef size_t place = ps.variants.size
+    cdef uint32_t shape = ps.rows[row].shape
+    cdef uint32_t* path
+    cdef uint32_t* made
+    if count > MOST_PATHS or ps.variants.size > VARIANT_WORDS:
+        return
+    if words_reserve(&ps.variants, 4 + 4 * <size_t>count + origins) < 0:
+        fault_set(ps.fault, FAULT_MEMORY)
+        return
+    made = ps.variants.at + place + 4
+    for i in range(count):
+        path = ps.paths.at + i * PATH_WORDS
+        if not (path[1] & PATH_USED or path[3] != NONE):
+            # Either never looked at, or another way to a row that an earlier path stands for.
+            j = 0
+            while j < i and ps.paths.at[j * PATH_WORDS] != path[0]:
+                j += 1
+            if j == i or not (
+                ps.paths.at[j * PATH_WORDS + 1] & PATH_USED or ps.paths.at[j * PATH_WORDS + 3] != NONE
+            ):
+                continue
+        j = 0
+        while ps.paths.at[j * PATH_WORDS] != path[0]:
+            j += 1
+        renamed[i] = kept
+        made[4 * kept] = renamed[path[1] & ~PATH_USED] if i else 0
+        made[4 * kept + 1] = path[2]
+        made[4 * kept + 2] = renamed[j]
+        made[4 * kept + 3] = path[3]
+        kept += 1
+    made += 4 * kept
+    for i in range(origins):
+        j = 0
+        while ps.paths.at[j * PATH_WORDS] != ps.rows[result].origins[i]:
+            j += 1
+        made[i] = renamed[j]
+    made = ps.variants.at + place
+    made[0] = map_get(&ps.moves, shape, emitted)
+    made[1] = kept
+    made[2] = ps.rows[result].shape
+    made[3] = origins
+    if map_put(&ps.moves, shape, emitted, <uint32_t>place) < 0:
+        fault_set(ps.fault, FAULT_MEMORY)
+        return
+    ps.variants.size = place + 4 + 4 * kept + origins
+
+
+cdef row_t _by_variant(Parser* ps, row_t row, set_t emitted) noexcept nogil:
+    """The scan by a variant of the row's shape, or NONE if none fits."""
+    cdef uint32_t rows[MOST_PATHS]
+    cdef uint32_t words[MOST_PATHS + 1]
+    cdef uint32_t place = map_get(&ps.moves, ps.rows[row].shape, emitted)
+    cdef uint32_t tries = 0, i, j, count
+    cdef const uint32_t* path
+    cdef bint fits
+    while place != NONE and tries < MOST_VARIANTS:
+        count = ps.variants.at[place + 1]
+        path = ps.variants.at + place + 4
+        rows[0] = row
+        fits = True
+        for i in range(1, count):
+            path += 4
+            if path[1] & STEP_RESTRICT:
+                rows[i] = _restrict(ps, rows[path[0]], path[1] & ~STEP_RESTRICT)
+            else:
+                rows[i] = ps.rows[rows[path[0]]].origins[path[1]]
+            j = 0
+            while rows[j] != rows[i]:
+                j += 1
+            if j != path[2] or (path[3] != NONE and ps.rows[rows[i]].shape != path[3]):
+                fits = False
+                break
+        if fits:
+            path = ps.variants.at + place + 4 + 4 * count
+            words[0] = ps.variants.at[place + 2]
+            count = ps.variants.at[place + 3]
+            for i in range(count):
+                words[1 + i] = rows[path[i]]
+            return _row(ps, words, count + 1)
+        place = ps.variants.at[place]
+        tries += 1
+    return NONE
+
+
 cdef row_t _scan(Parser* ps, row_t row, set_t emitted) noexcept nogil:
     cdef const uint32_t* terminals = ps.lexer.sets.entries[emitted].words
     cdef uint32_t length = ps.lexer.sets.entries[emitted].length
-    cdef uint32_t i, j, count, kernel, before
+    cdef uint32_t i, j, count
     cdef uint32_t stride = ps.stride
     cdef const uint32_t* item
     cdef row_t result
     if ps.lexer.set_is_skip[emitted]:
-        if not ps.skip_once:
-            return row
-        ps.sorted.size = 0
-        return _row(
-            ps, ps.rows[row].flags | ROW_NO_SKIP, ps.rows[row].items, ps.rows[row].count * stride
-        )
+        return _without_skip(ps, row) if ps.skip_once else row
+    result = _by_variant(ps, row, emitted)
+    if result != NONE:
+        return result
     _open(ps)
+    ps.paths.size = 0
+    if words_push(&ps.paths, row) < 0 or words_push(&ps.paths, 0) < 0 \
+            or words_push(&ps.paths, 0) < 0 or words_push(&ps.paths, NONE) < 0:
+        fault_set(ps.fault, FAULT_MEMORY)
+        return FIRST_ROW
+    _consult(ps, row)
     for i in range(length):
-        item = row_find(ps, row, 2 * terminals[i] + 1, &count)
+        item = _waiting(ps, row, 2 * terminals[i] + 1, &count)
         for j in range(count):
-            _add(ps, item[1] + 1, row if item[2] == SELF else item[2], _parameter(ps, item))
+            _add(ps, item[1] + 1, _origin(ps, row, item), _parameter(ps, item))
             item += stride
-    if ps.fault.code:
-        return FIRST_ROW
-    # Kernels come in the order of the row they leave; sorting them makes equal ones equal.
-    ps.sorted.size = 0
-    if words_reserve(&ps.sorted, ps.items.size) < 0:
-        fault_set(ps.fault, FAULT_MEMORY)
-        return FIRST_ROW
-    memcpy(ps.sorted.at, ps.items.at, ps.items.size * sizeof(uint32_t))
-    qsort(
-        ps.sorted.at, ps.items.size // stride, stride * sizeof(uint32_t),
-        _compare_items3 if stride == 3 else _compare_items5,
-    )
-    before = ps.kernels.count
-    kernel = interner_put(&ps.kernels, ps.sorted.at, <uint32_t>ps.items.size)
-    if kernel == NONE:
-        fault_set(ps.fault, FAULT_MEMORY)
-        return FIRST_ROW
-    if kernel < ps.kernel_row.size and ps.kernel_row.at[kernel] != NONE:
-        return ps.kernel_row.at[kernel]
-    if kernel >= ps.kernel_row.size and words_push(&ps.kernel_row, NONE) < 0:
-        ps.kernels.count = before
-        fault_set(ps.fault, FAULT_MEMORY)
-        return FIRST_ROW
     result = _close(ps, 0)
     if not ps.fault.code:
-        ps.kernel_row.at[kernel] = result
+        _record_variant(ps, row, emitted, result)
     return result
+
+
+cdef row_t _without_skip(Parser* ps, row_t row) noexcept nogil:
+    """The twin of ``row`` in which no skip terminal may come next."""
+    cdef const Shape* shape = &ps.shapes[ps.rows[row].shape]
+    cdef uint32_t words = 1 + shape.count * ps.stride
+    cdef uint32_t origins = ps.rows[row].origin_count
+    ps.sorted.size = 0
+    if words_reserve(&ps.sorted, words + 1 + origins) < 0:
+        fault_set(ps.fault, FAULT_MEMORY)
+        return FIRST_ROW
+    ps.sorted.at[0] = shape.flags | ROW_NO_SKIP
+    memcpy(ps.sorted.at + 1, shape.items, (words - 1) * sizeof(uint32_t))
+    ps.sorted.at[words] = _shape(ps, ps.sorted.at, words)
+    memcpy(ps.sorted.at + words + 1, ps.rows[row].origins, origins * sizeof(uint32_t))
+    if ps.fault.code:
+        return FIRST_ROW
+    return _row(ps, ps.sorted.at + words, origins + 1)
 
 
 cdef row_t parser_scan(Parser* ps, row_t row, set_t emitted) noexcept nogil:
@@ -477,12 +801,13 @@ cdef row_t parser_scan(Parser* ps, row_t row, set_t emitted) noexcept nogil:
 
 
 cdef state_t parser_start_state(Parser* ps, row_t row) noexcept nogil:
-    cdef const uint32_t* item = ps.rows[row].items
+    cdef uint32_t shape = ps.rows[row].shape
+    cdef const uint32_t* item = ps.shapes[shape].items
     cdef uint32_t i, j, symbol, skip, last = NONE
     cdef size_t terminals
     cdef state_t state
     ps.sorted.size = 0
-    for i in range(ps.rows[row].count):
+    for i in range(ps.shapes[shape].count):
         symbol = item[0]
         if symbol & 1 and symbol != last:
             last = symbol
@@ -491,7 +816,7 @@ cdef state_t parser_start_state(Parser* ps, row_t row) noexcept nogil:
                 return DEAD
         item += ps.stride
     terminals = ps.sorted.size
-    if not ps.rows[row].flags & ROW_NO_SKIP:
+    if not ps.shapes[shape].flags & ROW_NO_SKIP:
         for i in range(<uint32_t>terminals):
             skip = ps.skip_of[ps.sorted.at[i]]
             if skip == NONE:
@@ -501,7 +826,7 @@ cdef state_t parser_start_state(Parser* ps, row_t row) noexcept nogil:
                 j += 1
             if j < ps.sorted.size:
                 continue
-            if row_find(ps, row, 2 * skip + 1, &j) != NULL and j == 0 and words_push(&ps.sorted, skip) < 0:
+            if _waiting(ps, row, 2 * skip + 1, &j) != NULL and j == 0 and words_push(&ps.sorted, skip) < 0:
                 fault_set(ps.fault, FAULT_MEMORY)
                 return DEAD
         # Insert the few skip terminals where they belong.
@@ -514,5 +839,5 @@ cdef state_t parser_start_state(Parser* ps, row_t row) noexcept nogil:
             ps.sorted.at[j] = symbol
     state = lexer_start(ps.lexer, ps.sorted.at, <uint32_t>ps.sorted.size)
     if not ps.fault.code:
-        ps.rows[row].start = state
+        ps.shapes[shape].start = state
     return state

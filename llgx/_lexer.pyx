@@ -27,7 +27,7 @@ from libc.string cimport memset
 
 from llgx._memory cimport (
     FAULT_LEXER_STATES, FAULT_MEMORY, NONE, UNKNOWN, Fault, Words, arena_free, arena_take, fault_set,
-    interner_free, interner_put, words_free, words_push,
+    interner_drop, interner_free, interner_put, words_free, words_push,
 )
 from llgx._regex cimport (
     BYTES_KIND, CONCAT_KIND, EMPTY, EPSILON, HARD, LITERAL_KIND, REPEAT_KIND, Regex, node_t,
@@ -84,7 +84,7 @@ cdef set_t _set(Lexer* lx, const uint32_t* terminals, uint32_t count) noexcept n
         grown = <int8_t*>realloc(lx.set_is_skip, room)
         if grown == NULL:
             fault_set(lx.fault, FAULT_MEMORY)
-            lx.sets.count = before
+            interner_drop(&lx.sets)
             return NO_SET
         lx.set_is_skip = grown
         lx.sets_room = room
@@ -143,7 +143,7 @@ cdef state_t _state(Lexer* lx, size_t base) noexcept nogil:
         grown = <State*>realloc(lx.states, room * sizeof(State))
         if grown == NULL:
             fault_set(lx.fault, FAULT_MEMORY)
-            lx.vectors.count = before
+            interner_drop(&lx.vectors)
             return DEAD
         lx.states = grown
         lx.states_room = room

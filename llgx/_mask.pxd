@@ -5,7 +5,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from llgx._earley cimport Parser, row_t
 from llgx._lexer cimport Lexer, set_t, state_t
-from llgx._memory cimport Arena, Fault, Map, Words
+from llgx._memory cimport Arena, Fault, Interner, Map, Words
 from llgx._trie cimport Table, TablePool, Trie
 
 cdef enum Shortcut:
@@ -79,6 +79,9 @@ cdef struct Engine:
     uint32_t site_count
     uint32_t site_room
     Map site_index
+    Interner subtree_keys  # (bytes, node, trie) -> bitset of the tokens below such children
+    uint64_t** subtrees
+    uint32_t subtree_count
     Map inside_index     # (site, state) -> inside
     Inside* insides
     uint32_t inside_count

@@ -29,14 +29,16 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 from llgx._earley cimport (
-    ROW_ACCEPTS, parser_begin, parser_free, parser_init, parser_scan, row_accepts, row_state, row_t,
+    parser_begin, parser_free, parser_init, parser_scan, row_accepts, row_state,
+    row_t,
 )
 from llgx._lexer cimport (
     DEAD, NO_SET, TAIL_BYTES, TAIL_NONE, TAIL_UTF8, Loop, LoopKey, lexer_free, lexer_init, lexer_loop,
     lexer_loop_lead, lexer_step, set_t, state_t, utf8_lead,
 )
 from llgx._memory cimport (
-    FAULT_MEMORY, NONE, UNKNOWN, Words, arena_free, arena_take, fault_set, map_clear, map_free,
+    FAULT_MEMORY, NONE, Slot, Words, arena_free, arena_take, fault_set, interner_drop,
+    interner_free, interner_put, map_clear, map_free,
     map_get, map_put, words_free, words_push, words_reserve,
 )
 from llgx._trie cimport Table, Trie, table_acquire, table_release, table_window
@@ -86,6 +88,10 @@ cdef void engine_free(Engine* engine) noexcept nogil:
     free(engine.insides)
     arena_free(&engine.inside_arena)
     free(engine.sites)
+    for i in range(engine.subtree_count):
+        free(engine.subtrees[i])
+    free(engine.subtrees)
+    interner_free(&engine.subtree_keys)
     for i in range(engine.builder_count):
         words_free(&engine.builders[i].list)
         free(engine.builders[i].bits)
@@ -99,12 +105,16 @@ cdef void engine_free(Engine* engine) noexcept nogil:
     words_free(&engine.removed)
 
 
+cdef void _mask_free(Mask* mask) noexcept nogil:
+    free(mask.tokens)
+    if mask.owned:
+        free(<void*>mask.base)
+
+
 cdef void _forget_masks(Engine* engine) noexcept nogil:
     cdef uint32_t i
     for i in range(engine.mask_count):
-        free(engine.masks[i].tokens)
-        if engine.masks[i].owned:
-            free(<void*>engine.masks[i].base)
+        _mask_free(&engine.masks[i])
     engine.mask_count = 0
     engine.mask_bytes = 0
     map_clear(&engine.mask_index)
@@ -677,6 +687,19 @@ cdef enum:
     CANDIDATES = 4       # bases of one walk at the most
 
 
+cdef uint32_t _apart(
+    Engine* engine, const Trie* trie, uint32_t node, state_t one, state_t other
+) noexcept nogil:
+    """Nodes below ``node`` whose first byte leads from the two states to different ones."""
+    cdef uint32_t i, child, count = 0
+    for i in range(trie.children[node], trie.children[node + 1]):
+        if lexer_step(&engine.lexer, one, trie.child_byte[i]) != \
+                lexer_step(&engine.lexer, other, trie.child_byte[i]):
+            child = trie.child_node[i]
+            count += trie.end[child] - child
+    return count
+
+
 cdef uint32_t _choose_bases(
     Engine* engine, uint32_t where, state_t state, const state_t* targets, Candidate* chosen
 ) noexcept nogil:
@@ -732,8 +755,10 @@ cdef uint32_t _choose_bases(
             j = trie.child_node[first + i]
             if targets[i] == candidate.target:
                 right += trie.end[j] - j
+            elif targets[i] == DEAD:
+                wrong += (trie.end[j] - j) >> 2  # its tokens are cleared, which is cheap
             else:
-                wrong += trie.end[j] - j
+                wrong += _apart(engine, trie, j, targets[i], candidate.target)
         if right < HEAVY or right < wrong:
             continue
         candidate.table = _table(engine, site.table, site.root, &loop.key)
@@ -925,7 +950,7 @@ cdef void _nested(
     Engine* engine, uint32_t level, uint32_t where, row_t row, state_t state
 ) noexcept nogil:
     """Add the mask of another site."""
-    cdef const Mask* mask
+    cdef uint32_t mask
     if state == DEAD:
         return
     if engine.depth >= DEPTH_LIMIT and not engine.sites[where].filtered:
@@ -934,8 +959,8 @@ cdef void _nested(
     engine.depth += 1
     if engine.shortcuts & BOUNDARY_MEMO:
         mask = _mask(engine, where, row, state)
-        if mask != NULL:
-            _put_mask(engine, level, mask)
+        if mask != NONE:
+            _put_mask(engine, level, &engine.masks[mask])
     else:
         _compose(engine, level, where, row, state)
     engine.depth -= 1
@@ -950,60 +975,106 @@ cdef inline bint _nests(
         and engine.lexer.states[state].forced < 0
 
 
+cdef const uint64_t* _subtrees(
+    Engine* engine, uint32_t where, uint32_t node, const uint32_t* bytes
+) noexcept nogil:
+    """The tokens below the children of ``node`` whose byte is in a set, as a bitset that is kept."""
+    cdef Trie* trie = engine.sites[where].trie
+    cdef uint32_t i, j, child, index, token
+    cdef uint32_t key[11]
+    cdef uint64_t* bits
+    cdef uint64_t** grown
+    memcpy(key, bytes, 8 * sizeof(uint32_t))
+    key[8] = node
+    key[9] = <uint32_t><size_t>trie
+    key[10] = <uint32_t>(<size_t>trie >> 32)
+    index = interner_put(&engine.subtree_keys, key, 11)
+    if index == NONE:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NULL
+    if index < engine.subtree_count:
+        return engine.subtrees[index]
+    grown = <uint64_t**>realloc(engine.subtrees, (index + 1) * sizeof(uint64_t*))
+    if grown != NULL:
+        engine.subtrees = grown
+    bits = <uint64_t*>calloc(engine.words + 1, sizeof(uint64_t))
+    if grown == NULL or bits == NULL:
+        free(bits)
+        interner_drop(&engine.subtree_keys)
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NULL
+    for i in range(trie.children[node], trie.children[node + 1]):
+        if (bytes[trie.child_byte[i] >> 5] >> (trie.child_byte[i] & 31)) & 1:
+            child = trie.child_node[i]
+            for j in range(trie.tokens_at[child], trie.tokens_at[trie.end[child]]):
+                token = trie.tokens[j]
+                bits[token >> 6] |= <uint64_t>1 << (token & 63)
+    engine.subtrees[index] = bits
+    engine.subtree_count = index + 1
+    return bits
+
+
 cdef void _row_children(
     Engine* engine, uint32_t level, uint32_t where, uint32_t node, row_t row, state_t state,
     state_t exclude
 ) noexcept nogil:
     """Add the tokens below ``node``, whose children are read from ``state`` of ``row``.
 
-    Children on whose byte ``exclude`` lives are left out (DEAD leaves out none).
+    Children on whose byte ``exclude`` lives are left out (DEAD leaves out none): from the mask of
+    all of them, so that this is shared by all states that a lexeme may end in.
     """
     cdef Trie* trie = engine.sites[where].trie
-    cdef uint32_t i, nested, overlap = 0, child
+    cdef uint32_t i, nested, target, overlap = 0
+    cdef uint32_t bytes[8]
     cdef uint8_t byte
-    cdef bint whole = True
+    cdef const uint64_t* removed
     if state == DEAD:
         return
-    if _nests(engine, where, node, state):
-        if exclude != DEAD:
-            for i in range(trie.children[node], trie.children[node + 1]):
-                byte = trie.child_byte[i]
-                if lexer_step(&engine.lexer, exclude, byte) != DEAD \
-                        and lexer_step(&engine.lexer, state, byte) != DEAD:
-                    child = trie.child_node[i]
-                    overlap += trie.end[child] - child
-                    whole = False
-        if engine.fault.code:
-            return
-        if whole or overlap < HEAVY:
-            nested = _site(
-                engine, trie, node, 0, NONE, engine.sites[where].table,
-                engine.sites[where].depth
-            )
-            if nested == NONE:
-                return
-            if whole:
-                _nested(engine, level, nested, row, state)
-                return
-            if _builder_open(engine) == NULL:
-                return
-            child = engine.level - 1
-            _nested(engine, child, nested, row, state)
-            trie = engine.sites[where].trie
-            for i in range(trie.children[node], trie.children[node + 1]):
-                byte = trie.child_byte[i]
-                if lexer_step(&engine.lexer, exclude, byte) != DEAD \
-                        and lexer_step(&engine.lexer, state, byte) != DEAD:
-                    nested = trie.child_node[i]
-                    _remove_places(
-                        engine, child, trie, trie.tokens_at[nested],
-                        trie.tokens_at[trie.end[nested]]
-                    )
-            if not engine.fault.code:
-                _put_builder(engine, level, child)
-            engine.level -= 1
-            return
-    _row_walk(engine, level, where, node, row, state, exclude)
+    if not _nests(engine, where, node, state):
+        _row_walk(engine, level, where, node, row, state, exclude)
+        return
+    nested = _site(
+        engine, trie, node, 0, NONE, engine.sites[where].table, engine.sites[where].depth
+    )
+    if nested == NONE:
+        return
+    if exclude != DEAD:
+        memset(bytes, 0, sizeof(bytes))
+        for i in range(trie.children[node], trie.children[node + 1]):
+            byte = trie.child_byte[i]
+            if lexer_step(&engine.lexer, exclude, byte) != DEAD \
+                    and lexer_step(&engine.lexer, state, byte) != DEAD:
+                bytes[byte >> 5] |= <uint32_t>1 << (byte & 31)
+                overlap += 1
+    if overlap == 0:
+        _nested(engine, level, nested, row, state)
+        return
+    if _builder_open(engine) == NULL:
+        return
+    target = engine.level - 1
+    _nested(engine, target, nested, row, state)
+    removed = _subtrees(engine, where, node, bytes)
+    if not engine.fault.code:
+        _remove_bits(engine, target, removed)
+        _put_builder(engine, level, target)
+    engine.level -= 1
+
+
+cdef void _remove_bits(Engine* engine, uint32_t level, const uint64_t* bits) noexcept nogil:
+    cdef Builder* builder = &engine.builders[level]
+    cdef uint64_t* own = builder.bits
+    cdef size_t i, kept = 0
+    cdef uint32_t token
+    if builder.dense:
+        for i in range(engine.words):
+            own[i] &= ~bits[i]
+        return
+    for i in range(builder.list.size):
+        token = builder.list.at[i]
+        if not (bits[token >> 6] >> (token & 63)) & 1:
+            builder.list.at[kept] = token
+            kept += 1
+    builder.list.size = kept
 
 
 cdef bint _row_visit(
@@ -1154,38 +1225,53 @@ cdef void _compose(
             )
 
 
-cdef Mask* _mask(Engine* engine, uint32_t where, row_t row, state_t state) noexcept nogil:
-    """The memoised mask of (site, row, state); NULL with a fault set when that fails."""
-    cdef uint64_t key = (<uint64_t>row << 32) | state
-    cdef uint32_t known = map_get(&engine.mask_index, where, key)
-    cdef uint32_t room
+cdef uint32_t _make_mask(
+    Engine* engine, uint32_t where, row_t row, state_t state
+) noexcept nogil:
+    """Compute and keep the mask of (site, row, state); NONE with a fault set when that fails."""
+    cdef uint32_t room, level = engine.level, depth = engine.depth
+    cdef size_t frames = engine.frames.size
     cdef Mask mask
     cdef Mask* grown
-    cdef bint done
-    if known != NONE:
-        return &engine.masks[known]
-    if _builder_open(engine) == NULL:
-        return NULL
-    _compose(engine, engine.level - 1, where, row, state)
-    done = engine.fault.code == 0 and _finish(engine, engine.level - 1, &mask) == 0
-    engine.level -= 1
-    if not done:
-        return NULL
+    if _builder_open(engine) != NULL:
+        _compose(engine, level, where, row, state)
+    if engine.fault.code or _finish(engine, level, &mask) < 0:
+        engine.level = level
+        engine.depth = depth
+        engine.frames.size = frames
+        return NONE
+    engine.level = level
     if engine.mask_count == engine.mask_room:
         room = engine.mask_room * 2 if engine.mask_room else 64
         grown = <Mask*>realloc(engine.masks, room * sizeof(Mask))
         if grown == NULL:
+            _mask_free(&mask)
             fault_set(&engine.fault, FAULT_MEMORY)
-            return NULL
+            return NONE
         engine.masks = grown
         engine.mask_room = room
     engine.masks[engine.mask_count] = mask
     engine.mask_bytes += mask.bytes + 64
-    if map_put(&engine.mask_index, where, key, engine.mask_count) < 0:
-        fault_set(&engine.fault, FAULT_MEMORY)
-        return NULL
     engine.mask_count += 1
-    return &engine.masks[engine.mask_count - 1]
+    return _keep(engine, where, row, state, engine.mask_count - 1)
+
+
+cdef uint32_t _keep(
+    Engine* engine, uint32_t where, row_t row, state_t state, uint32_t mask
+) noexcept nogil:
+    if map_put(&engine.mask_index, where, (<uint64_t>row << 32) | state, mask) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NONE
+    engine.mask_bytes += 2 * sizeof(Slot)
+    return mask
+
+
+cdef uint32_t _mask(Engine* engine, uint32_t where, row_t row, state_t state) noexcept nogil:
+    """The index of the mask of (site, row, state); NONE with a fault set when that fails."""
+    cdef uint32_t known = map_get(&engine.mask_index, where, (<uint64_t>row << 32) | state)
+    if known != NONE:
+        return known
+    return _make_mask(engine, where, row, state)
 
 
 cdef int engine_fill(
@@ -1203,17 +1289,13 @@ cdef int engine_fill(
         return 0
     if engine.shortcuts & MASK_MEMO:
         known = map_get(&engine.mask_index, 0, (<uint64_t>row << 32) | state)
-        if known != NONE:
-            mask = &engine.masks[known]
-        else:
+        if known == NONE:
             if engine.mask_bytes > engine.mask_limit:
                 _forget_masks(engine)
-            mask = _mask(engine, 0, row, state)
-            engine.level = 0
-            engine.depth = 0
-            engine.frames.size = 0
-            if mask == NULL:
+            known = _mask(engine, 0, row, state)
+            if known == NONE:
                 return -1
+        mask = &engine.masks[known]
         if mask.base == NULL:
             memset(bits, 0, engine.words * sizeof(uint64_t))
         else:

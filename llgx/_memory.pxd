@@ -204,6 +204,16 @@ cdef inline uint32_t interner_put(
     return self.count - 1
 
 
+cdef inline void interner_drop(Interner* self) noexcept nogil:
+    """Forget the newest sequence, for a caller that could not take it in."""
+    cdef uint32_t at
+    self.count -= 1
+    at = self.entries[self.count].hash & self.mask
+    while self.slots[at] != self.count + 1:
+        at = (at + 1) & self.mask
+    self.slots[at] = 0  # the newest ends its chain, so no other one is cut off
+
+
 cdef inline size_t interner_bytes(const Interner* self) noexcept nogil:
     return self.arena.total + self.room * sizeof(Entry) + (self.mask + 1) * sizeof(uint32_t)
 

@@ -25,7 +25,7 @@ from libc.string cimport memcmp, memcpy, memset
 from llgx._memory cimport (
     FAULT_EMPTINESS, FAULT_LEXER_STATES, FAULT_MEMORY, FAULT_NONE, FAULT_REGEX_DEPTH,
     FAULT_REGEX_NODES, FAULT_ROW_ITEMS, FAULT_ROWS, NONE, Fault, Map, Words, fault_set,
-    interner_free, interner_put, map_free, map_get, map_put, words_free, words_push,
+    interner_drop, interner_free, interner_put, map_free, map_get, map_put, words_free, words_push,
 )
 
 from llgx import ir as _ir
@@ -64,7 +64,7 @@ cdef node_t _node(Regex* rx, const uint32_t* words, uint32_t length) noexcept no
         room = rx.info_room * 2 if rx.info_room else 64
         info = <NodeInfo*>realloc(rx.info, room * sizeof(NodeInfo))
         if info == NULL:
-            rx.nodes.count = before  # the slot stays, pointing at an id that will be reused
+            interner_drop(&rx.nodes)
             fault_set(rx.fault, FAULT_MEMORY)
             return EMPTY
         rx.info = info

@@ -34,7 +34,7 @@ class Limits:
     repeat: int = 1_000_000_000
     rule_repeat: int = 1_000_000
     symbols: int = 10_000_000
-    regex_nodes: int = 4_000_000
+    regex_nodes: int = 1_000_000
     regex_depth: int = 4_000
     emptiness_steps: int = 500_000
     lexer_states: int = 1_000_000

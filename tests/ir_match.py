@@ -57,7 +57,8 @@ class Oracle:
         elif isinstance(regex, ir.Complement):
             node = self._complement(self.add(regex.item))
         elif isinstance(regex, ir.Repeat):
-            assert 0 <= regex.low and (regex.high is None or regex.low <= regex.high)
+            assert regex.low >= 0
+            assert regex.high is None or regex.low <= regex.high
             node = self._repeat(self.add(regex.item), regex.low, regex.high)
         else:
             raise TypeError(f"not a regex: {regex!r}")

@@ -14,17 +14,19 @@ What the twin and the engine both promise:
 * Productions that can never derive a text are dropped first, so a row holds only what can be
   finished. Guards do not take part in that: a rule with a parameter counts as productive when it
   would be with every guard true, since deciding it for each of the 2**64 arguments is not feasible.
-  A guard is looked at where its rule is predicted. A grammar whose guards exclude every way on can
-  therefore reach a text that is neither complete nor continuable. So can maximal munch
-  (``/a+/ "a"``); nothing else can.
-* A matcher stops after a consumed end-of-generation token ("eog"), and after any token that leaves
-  a complete text which no byte can follow ("complete"). A matcher without tokens is not stopped.
+  A guard is looked at where its rule is predicted. A byte that ends a lexeme at once is refused
+  where the guards then leave neither a terminal nor a complete text; there is no further look
+  ahead, so such a grammar can reach a text that is neither complete nor continuable. So can maximal
+  munch (``/a+/ "a"`` keeps on allowing ``a``); nothing else can.
+* A matcher is stopped after a consumed end-of-generation token ("eog"), and where the text is
+  complete and no byte can follow it ("complete").
 
 Cost: milliseconds per new state; fine for small grammars and for vocabularies up to 256k tokens.
 """
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -63,6 +65,7 @@ __all__ = [
     "condition_holds",
     "derivative",
     "evaluate",
+    "forget",
     "is_empty",
     "matches",
     "normalise",
@@ -96,7 +99,9 @@ class RejectedError(ValueError):
 # derivatives (Brzozowski: similarity under associativity, commutativity and idempotence suffices).
 
 
-_order: Callable[[Regex], str] = functools.cache(repr)
+@functools.cache
+def _order(regex: Regex) -> str:
+    return repr(regex)
 
 
 def _concat(items: Iterable[Regex]) -> Regex:
@@ -288,6 +293,12 @@ def matches(regex: Regex, text: bytes) -> bool:
     for byte in text:
         residual = derivative(residual, byte)
     return nullable(residual)
+
+
+def forget() -> None:
+    """Empty the memories of the functions above, for runs over very many regexes."""
+    for function in (_order, normalise, nullable, derivative, is_empty, can_continue):
+        function.cache_clear()
 
 
 # --------------------------------------------------------------------------------------------------
@@ -581,9 +592,9 @@ class ReferenceGrammar:
         matched = _matched(lexemes)
         lazy = frozenset(t for t in matched if self.ir.terminals[t].lazy)
         if lazy:
-            return self._emit(state, lazy)
+            return _unless_dead(self._emit(state, lazy))
         if len(matched) == len(lexemes) and not any(can_continue(r) for _, r in lexemes):
-            return self._emit(state, matched)
+            return _unless_dead(self._emit(state, matched))
         return self._state(state.row, state.may_skip, lexemes, True)
 
     def run(self, text: bytes, state: State | None = None) -> State | None:
@@ -617,6 +628,11 @@ def _matched(lexemes: Iterable[tuple[int, Regex]]) -> frozenset[int]:
     return frozenset(terminal for terminal, residual in lexemes if nullable(residual))
 
 
+def _unless_dead(state: State) -> State | None:
+    """``state`` after a lexeme, None where guards have left no way to go on or to end."""
+    return state if state.row.allowed or state.row.complete else None
+
+
 # --------------------------------------------------------------------------------------------------
 # Tokens.
 
@@ -632,9 +648,17 @@ class ReferenceVocabulary:
         self.eog = frozenset(eog)
         self.special = frozenset(special)
         no_text = self.eog | self.special
-        self._sorted = sorted(
+        pairs = sorted(
             (text, token) for token, text in enumerate(tokens) if text and token not in no_text
         )
+        self._texts = [text for text, _ in pairs]
+        self._ids = [token for _, token in pairs]
+        # How many bytes each has in common with the one before it.
+        self._common = [0] * len(pairs)
+        for i in range(1, len(pairs)):
+            before, text = self._texts[i - 1], self._texts[i]
+            length = min(len(before), len(text))
+            self._common[i] = next((k for k in range(length) if before[k] != text[k]), length)
 
     def text_of(self, token: int) -> bytes | None:
         """The text that consuming ``token`` adds; None for a token that is no text."""
@@ -645,27 +669,31 @@ class ReferenceVocabulary:
     def allowed(self, grammar: ReferenceGrammar, state: State) -> set[int]:
         """The text tokens all of whose bytes ``grammar`` allows after ``state``."""
         found: set[int] = set()
-        before = b""  # the bytes of the states in `path`
-        path = [state]
-        dead = b""  # the last beginning that turned out to be impossible
-        for text, token in self._sorted:
-            if dead and text.startswith(dead):
-                continue
-            common = 0
-            while common < len(before) and common < len(text) and before[common] == text[common]:
-                common += 1
+        path = [state]  # path[k] is the state after k bytes of the text before
+        index = 0
+        while index < len(self._texts):
+            text, common = self._texts[index], self._common[index]
             del path[common + 1 :]
-            dead = b""
-            for position in range(common, len(text)):
-                after = grammar.step(path[-1], text[position])
+            for byte in text[common:]:
+                after = grammar.step(path[-1], byte)
                 if after is None:
-                    dead = text[: position + 1]
+                    # No text with this beginning is allowed. The next one that differs from it
+                    # has as much in common with it as with the last of them.
+                    index = self._first_without(text[: len(path)], index)
                     break
                 path.append(after)
-            before = text[: len(path) - 1]
-            if not dead:
-                found.add(token)
+            else:
+                found.add(self._ids[index])
+                index += 1
         return found
+
+    def _first_without(self, beginning: bytes, index: int) -> int:
+        """The place of the first text from ``index`` on that does not begin like that."""
+        last = beginning.rstrip(b"\xff")
+        if not last:
+            return len(self._texts)
+        beyond = last[:-1] + bytes((last[-1] + 1,))
+        return bisect.bisect_left(self._texts, beyond, index)
 
 
 class ReferenceMatcher:
@@ -696,9 +724,7 @@ class ReferenceMatcher:
     @property
     def stop_reason(self) -> str | None:
         """Why the matcher is stopped, None if it is not."""
-        if not self.tokens:
-            return None
-        if self.tokens[-1] in self.vocabulary.eog:
+        if self.tokens and self.tokens[-1] in self.vocabulary.eog:
             return "eog"
         if self.is_accepting() and not self.grammar.followers(self.state):
             return "complete"

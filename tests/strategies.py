@@ -328,6 +328,15 @@ def _add_skip(rng: random.Random, terminals: list[Terminal], *, text: bool) -> l
     return skip
 
 
+def _add_ordinary_skip(rng: random.Random, terminals: list[Terminal], skip: list[int]) -> int:
+    """Give one skip terminal an ordinary double, in front of all skip terminals; how many are."""
+    source = terminals[rng.choice([index for index in skip if index >= 0])]
+    usable = min(index for index in skip if index >= 0)
+    terminals.insert(usable, dataclasses.replace(source, name="T_SPACE", lazy=False))
+    skip[:] = [index + 1 if index >= 0 else -1 for index in skip]
+    return usable + 1
+
+
 def _random_slice(rng: random.Random) -> tuple[int, int]:
     low = rng.choice((0, 0, 0, 1, 2))
     return low, low + rng.choice((1, 2, 3, 62))
@@ -447,8 +456,9 @@ def random_grammar(rng: random.Random) -> GrammarIR:
         terminals = _random_terminals(rng, text=text)
         usable = len(terminals)
         skip = _add_skip(rng, terminals, text=text) if rng.random() < 0.4 else [-1]
-        if rng.random() < 0.05:
-            usable = len(terminals)  # a skip terminal that is also an ordinary one
+        if usable < len(terminals) and rng.random() < 0.1:
+            # White space that is also an ordinary terminal: front ends make two of it.
+            usable = _add_ordinary_skip(rng, terminals, skip)
         rules = (_shaped_rules if rng.random() < 0.5 else _random_rules)(rng, usable)
         ir = GrammarIR(
             rules,

@@ -1,8 +1,8 @@
 """The Lark front end: meaning, errors with their positions, and hostile text.
 
 The cases in ``data/lark.json`` are written from the description of the language. Each is checked
-with the reference twin, and with llguidance where it is installed; ``differs`` says what llguidance
-does otherwise where the two are known to disagree.
+with the reference twin, with the engine, and with llguidance where it is installed; ``differs``
+says what llguidance does otherwise where the two are known to disagree.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
+import llgx
 from llgx import ir
 from llgx.errors import GrammarError, LimitError
 from llgx.lark import compile_lark
@@ -32,10 +33,6 @@ from tests.reference import ReferenceGrammar
 
 _CASES: Final = json.loads((pathlib.Path(__file__).parent / "data/lark.json").read_text())
 _CASE_IDS: Final = [case["name"] for case in _CASES]
-
-
-def _accepts(grammar: str, text: str) -> bool:
-    return ReferenceGrammar(compile_lark(grammar)).accepts(text.encode())
 
 
 def _terminal(body: str, *more: str) -> ir.Regex:
@@ -54,6 +51,20 @@ def test_case(case: dict[str, Any]) -> None:
     grammar = ReferenceGrammar(compile_lark(case["grammar"]))
     accepted = [text for text in case["accept"] + case["reject"] if grammar.accepts(text.encode())]
     assert accepted == case["accept"]
+
+
+@pytest.mark.parametrize("case", _CASES, ids=_CASE_IDS)
+def test_case_with_the_engine(case: dict[str, Any]) -> None:
+    vocabulary = llgx.Vocabulary.from_tokens([*(bytes([b]) for b in range(256)), b"</s>"], eog=256)
+    compiled = llgx.Grammar.from_lark(case["grammar"]).compile(vocabulary)
+
+    def accepts(text: str) -> bool:
+        matcher = llgx.Matcher(compiled)
+        tokens = list(text.encode())
+        consumed = matcher.try_consume(tokens)
+        return bool(consumed == len(tokens) and matcher.is_accepting())
+
+    assert [text for text in case["accept"] + case["reject"] if accepts(text)] == case["accept"]
 
 
 @pytest.mark.parametrize("case", _CASES, ids=_CASE_IDS)
@@ -558,7 +569,10 @@ def test_hostile(name: str) -> None:
 
 
 def test_nesting_at_the_limit_needs_no_recursion() -> None:
-    text = "start: A " + "(" * 499 + '"a"' + ")*" * 499 + "\nA: " + "[" * 499 + '"a"' + "]+" * 499
+    group = "(" * 499 + '"a"' + ")*" * 499
+    terminal = "[" * 499 + '"a"' + "]+" * 499
+    condition = "and(bit_set(0), " * 499 + "bit_set(1)" + ")" * 499
+    text = f'start: A p::3 {group}\nA: {terminal}\np::_: "p" %if {condition}'
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(len(_frames()) + 60)
     try:

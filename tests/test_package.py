@@ -293,6 +293,7 @@ def test_sdist_holds_what_a_build_and_its_tests_need(sdist: Path) -> None:
         "CHANGELOG.md",
         "CMakeLists.txt",
         "LICENSE",
+        "Makefile",
         "PKG-INFO",
         "README.md",
         "examples/demo.py",

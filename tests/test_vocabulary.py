@@ -10,7 +10,6 @@ import copy
 import ctypes
 import gc
 import itertools
-import logging
 import os
 import pickle
 import shutil
@@ -27,6 +26,7 @@ import llama_cpp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from llama_cpp._internals import LlamaModel
 
 from llgx.errors import VocabularyError
 from llgx.vocabulary import SELF_TEST_SAMPLES, Vocabulary
@@ -54,31 +54,17 @@ ADDS_SPACE = {"baichuan", "llama-spm", "phi-3"}
 NORMALISES = {"bert-bge", "nomic-bert-moe", "mpt"}
 
 
-@pytest.fixture(scope="module")
-def load(vocabulary_dir: Path) -> Callable[[str], Vocabulary]:
-    kept: dict[str, Vocabulary] = {}
-
-    def load(name: str) -> Vocabulary:
-        if name not in kept:
-            kept[name] = Vocabulary.from_gguf(vocabulary_dir / f"ggml-vocab-{name}.gguf")
-        return kept[name]
-
-    return load
-
-
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "vocabulary_name" in metafunc.fixturenames:
         metafunc.parametrize("vocabulary_name", sorted(KEEPS_START | ADDS_SPACE | NORMALISES))
 
 
 class Model:
-    """A vocabulary-only model of llama.cpp, through llama-cpp-python's low-level functions."""
+    """A vocabulary-only model, through llama-cpp-python's low-level functions."""
 
-    def __init__(self, path: Path) -> None:
-        parameters = lib.llama_model_default_params()
-        parameters.vocab_only = True
-        self.handle = lib.llama_model_load_from_file(os.fsencode(path), parameters)
-        self.vocab = lib.llama_model_get_vocab(self.handle)
+    def __init__(self, owner: Any) -> None:
+        self.owner = owner
+        self.vocab = owner.vocab
 
     def tokenize(self, text: bytes) -> list[int]:
         ids = (ctypes.c_int32 * (len(text) + 8))()
@@ -92,33 +78,31 @@ class Model:
         assert size >= 0
         return buffer.raw[:size]
 
-    def close(self) -> None:
-        lib.llama_model_free(self.handle)
-
-
-@pytest.fixture
-def open_model(vocabulary_dir: Path) -> Iterator[Callable[[str], Model]]:
-    opened: list[Model] = []
-
-    def open_model(name: str) -> Model:
-        opened.append(Model(vocabulary_dir / f"ggml-vocab-{name}.gguf"))
-        return opened[-1]
-
-    level = logging.getLogger("llama-cpp-python").level
-    logging.getLogger("llama-cpp-python").setLevel(logging.CRITICAL)
-    yield open_model
-    logging.getLogger("llama-cpp-python").setLevel(level)
-    for model in opened:
-        model.close()
-
 
 def llama_model(path: Path) -> Any:
     """The object that ``llama_cpp.Llama`` keeps its model in, without the rest."""
-    from llama_cpp._internals import LlamaModel
-
     parameters = lib.llama_model_default_params()
     parameters.vocab_only = True
     return LlamaModel(path_model=str(path), params=parameters, verbose=False)
+
+
+@pytest.fixture(scope="module")
+def open_model(vocabulary_dir: Path) -> Iterator[Callable[[str], Model]]:
+    opened: dict[str, Model] = {}
+
+    def open_model(name: str) -> Model:
+        if name not in opened:
+            opened[name] = Model(llama_model(vocabulary_dir / f"ggml-vocab-{name}.gguf"))
+        return opened[name]
+
+    yield open_model
+    for model in opened.values():
+        model.owner.close()
+
+
+@pytest.fixture(scope="module")
+def load(open_model: Callable[[str], Model]) -> Callable[[str], Vocabulary]:
+    return lambda name: Vocabulary.from_llama(open_model(name).owner)
 
 
 def joined(vocabulary: Vocabulary, ids: list[int]) -> bytes:
@@ -691,8 +675,10 @@ def test_file_is_read_again_only_when_it_changed(vocabulary_dir: Path, tmp_path:
     assert joined(first, first.tokenize(b"hello")) == b"hello"
 
 
-def test_vocabulary_of_a_file_is_freed(vocabulary_dir: Path) -> None:
-    vocabulary = Vocabulary.from_gguf(vocabulary_dir / "ggml-vocab-refact.gguf")
+def test_vocabulary_of_a_file_is_freed(vocabulary_dir: Path, tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    shutil.copyfile(vocabulary_dir / "ggml-vocab-llama-spm.gguf", path)
+    vocabulary = Vocabulary.from_gguf(path)
     tokenizer: Any = vocabulary._tokenizer
     owner = weakref.ref(tokenizer._is_open.__self__)
     del vocabulary, tokenizer

@@ -20,10 +20,11 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-import regex
-from fontTools import unicodedata as font_data
-from fontTools.unicodedata import Scripts
-from regex import _regex
+import regex  # type: ignore[import-not-found, import-untyped, unused-ignore]
+from fontTools import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    unicodedata as font_data,
+)
+from regex import _regex  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
 OUTPUT = Path(__file__).resolve().parent.parent / "llgx" / "regex" / "_unicode_tables.py"
 CODE_POINTS = 0x110000
@@ -51,7 +52,8 @@ AHex,ASCII_Hex_Digit Alpha,Alphabetic Bidi_C,Bidi_Control Bidi_M,Bidi_Mirrored C
 Cased CWCF,Changes_When_Casefolded CWCM,Changes_When_Casemapped CWL,Changes_When_Lowercased
 CWT,Changes_When_Titlecased CWU,Changes_When_Uppercased Dash DI,Default_Ignorable_Code_Point
 Dep,Deprecated Dia,Diacritic Emoji EComp,Emoji_Component EMod,Emoji_Modifier
-EBase,Emoji_Modifier_Base EPres,Emoji_Presentation ExtPict,Extended_Pictographic Ext,Extender Gr_Base,Grapheme_Base
+EBase,Emoji_Modifier_Base EPres,Emoji_Presentation ExtPict,Extended_Pictographic
+Ext,Extender Gr_Base,Grapheme_Base
 Gr_Ext,Grapheme_Extend Hex,Hex_Digit IDSB,IDS_Binary_Operator IDST,IDS_Trinary_Operator
 IDC,ID_Continue IDS,ID_Start Ideo,Ideographic Join_C,Join_Control LOE,Logical_Order_Exception
 Lower,Lowercase Math NChar,Noncharacter_Code_Point Pat_Syn,Pattern_Syntax Pat_WS,Pattern_White_Space
@@ -118,7 +120,7 @@ def main() -> None:
     """Write the module."""
     version = next(
         line.split("-")[1].split(".txt")[0]
-        for line in Path(Scripts.__file__).read_text(encoding="utf-8").splitlines()
+        for line in Path(font_data.Scripts.__file__).read_text(encoding="utf-8").splitlines()
         if line.startswith("# Scripts-")
     )
     lines = []

@@ -525,17 +525,12 @@ class _Parser:
         return ast.Repetition(node, low, high, node.begin, end)
 
     def _braces(self) -> tuple[int, int | None]:
-        low = 0
-        high: int | None = None
+        """What stands between ``{`` and ``}``: ``m``, ``m,n``, ``m,``, ``,n`` or ``,``."""
+        low = 0 if self._peek().kind == "," else self._count()
+        high: int | None = low
         if self._peek().kind == ",":
             self._advance()
             high = None if self._peek().kind == "}" else self._count()
-        else:
-            low = self._count()
-            high = low
-            if self._peek().kind == ",":
-                self._advance()
-                high = None if self._peek().kind == "}" else self._count()
         self._expect("}")
         return low, high
 

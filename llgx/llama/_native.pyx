@@ -116,6 +116,9 @@ def read_tokens(
     return tokens, special, eog
 
 
+cdef uint32_t MINUS_INFINITY = 0xFF800000  # the bits of the float
+
+
 cdef struct Logits:
     char* at             # first one
     Py_ssize_t stride    # bytes from one to the next
@@ -135,7 +138,8 @@ cdef inline void store(char* at, float value) noexcept nogil:
 
 cdef bint constrain_row(Logits logits, const uint32_t* words, Py_ssize_t size) noexcept nogil:
     cdef Py_ssize_t token = 0
-    cdef uint32_t word
+    cdef Py_ssize_t first, last
+    cdef uint32_t word, keep, bits
     cdef char* at
     cdef float value
     # Whether anything is left has to be known before the first store. Usually this looks at one
@@ -150,21 +154,26 @@ cdef bint constrain_row(Logits logits, const uint32_t* words, Py_ssize_t size) n
         token += 1
     if token >= size:
         return False
-    word = 0
     at = logits.at
-    for token in range(size):
-        if not token & 31:
-            word = words[token >> 5]
-        if word & 1:
-            value = load(at)
-            if value > FLT_MAX:
-                store(at, FLT_MAX)
-            elif not value > -INFINITY:  # NaN compares false
+    for first in range(0, size, 32):
+        word = words[first >> 5]
+        last = min(first + 32, size)
+        # Most words are zero where a grammar demands something; the others are too irregular for
+        # the branch predictor, so that loop has no branches.
+        if word == 0:
+            for token in range(first, last):
                 store(at, -INFINITY)
+                at += logits.stride
         else:
-            store(at, -INFINITY)
-        word >>= 1
-        at += logits.stride
+            for token in range(first, last):
+                value = min(load(at), FLT_MAX)
+                # All bits if the logit stays; NaN compares false.
+                keep = 0 - ((word & 1) & <uint32_t>(value > -INFINITY))
+                memcpy(&bits, &value, sizeof(float))
+                bits = (bits & keep) | (MINUS_INFINITY & ~keep)
+                memcpy(at, &bits, sizeof(float))
+                word >>= 1
+                at += logits.stride
     for token in range(size, logits.count):
         store(at, -INFINITY)
         at += logits.stride

@@ -54,7 +54,8 @@ _logger: Final = logging.getLogger("llgx.llama")
 _DRAFTS: Final = (
     "a logits processor cannot follow speculative decoding or generator.send(): it is shown tokens "
     "that are not accepted yet. Pass the grammar as grammar=, which sees accepted tokens only, or "
-    "make the model without draft_model"
+    "make the model without draft_model. (Callers other than a Llama: call reset() before another "
+    "completion whose prompt begins with the last one.)"
 )
 
 
@@ -206,7 +207,8 @@ class LogitsProcessor:
                 scores = self._constrained(scores)
         # Interrupts too: swallowed here, they would leave this token unconstrained and be lost.
         except BaseException as error:
-            self._fail(error)
+            if self.error is None or not isinstance(error, Exception):
+                self._fail(error)
         if self.error is not None and not self.is_lifted:
             scores = self._ended(scores)
         self.mask_seconds += time.perf_counter() - begin
@@ -215,7 +217,7 @@ class LogitsProcessor:
     @property
     def tokens(self) -> list[int]:
         """The tokens of this completion so far, but for the one sampled last."""
-        return list(self.matcher.tokens)
+        return self.matcher.tokens
 
     def reset(self) -> None:
         """Make the next call begin a new completion, whatever its prompt."""
@@ -233,24 +235,21 @@ class LogitsProcessor:
     def _follow(self, input_ids: NDArray[Any]) -> None:
         """Bring the matcher to where ``input_ids`` end."""
         sampler = _sampler_at_work(self._llm(), input_ids)
+        if sampler is not None:
+            _RaisingSample.install(sampler, self)
         event = self._follower.observe(input_ids, sampler)
-        if self.error is not None and event is not _Event.BEGIN:
-            # What follows an error is the same completion running out, or another that goes on
-            # where it ended: there is nothing to go on with.
-            if event is not _Event.RESUME:
-                return
-            event = _Event.BEGIN
-        token = int(input_ids[-1]) if len(input_ids) else -1
-        if event is _Event.RESUME and not self.matcher.try_consume([token]):
-            # The prompt only happens to begin with the last completion.
-            event = _Event.BEGIN
+        if event is _Event.RESUME:
+            added = self._follower.added
+            # What ended in an error cannot go on, and a prompt may only happen to begin with the
+            # last completion.
+            if self.error is not None or self.matcher.try_consume(added) < len(added):
+                event = _Event.BEGIN
         if event is _Event.BEGIN:
+            self._follower.begin()
             self._begin()
             self._check_drafts()
-            if sampler is not None:
-                _RaisingSample.install(sampler, self)
-        elif event is _Event.STEP:
-            self.matcher.consume(token)
+        elif event is _Event.STEP and self.error is None:
+            self.matcher.consume(self._follower.added[0])
 
     def _begin(self) -> None:
         self.matcher.reset()
@@ -288,16 +287,14 @@ class LogitsProcessor:
         try:
             row = _float_row(scores)
             _native.force(row, self._vocabulary.eog[0])
-        except (TypeError, ValueError) as error:
+        except Exception as error:
             # No row of logits of this vocabulary: nothing that is written there would end it.
             _logger.error("constrained generation cannot be ended: %s", error)
             return scores
         return row
 
 
-def _compiled(
-    grammar: str | Grammar | CompiledGrammar, vocabulary: Vocabulary
-) -> CompiledGrammar:
+def _compiled(grammar: str | Grammar | CompiledGrammar, vocabulary: Vocabulary) -> CompiledGrammar:
     if isinstance(grammar, str):
         grammar = Grammar.from_lark(grammar)
     if isinstance(grammar, Grammar):
@@ -314,6 +311,8 @@ def _compiled(
 
 def _float_row(scores: Scores) -> Scores:
     """``scores`` itself where the kernels can write to it, else a copy in float32."""
+    if not isinstance(scores, np.ndarray):
+        raise TypeError(f"logits are a NumPy array, not {type(scores).__name__}")
     if scores.dtype == np.float32 and scores.flags.writeable:
         return scores
     return np.array(scores, dtype=np.float32)
@@ -324,27 +323,31 @@ class _Event(enum.Enum):
 
     BEGIN = enum.auto()  # a completion began
     STEP = enum.auto()  # one token was sampled
-    RESUME = enum.auto()  # a completion began whose prompt goes one token beyond the last one
     REPEAT = enum.auto()  # nothing: the same token is to be sampled again
+    RESUME = enum.auto()  # by another chain, but the text is the same or one token longer
 
 
 class _Follower:
     """Tells from the tokens that a logits processor is shown what happened since the last call.
 
     ``generate`` makes one sampler chain for each completion, so the same chain means the same
-    completion, and then only one more token is to be expected. Otherwise (another chain, a caller
-    that samples with a chain of its own for each token, or one that is no ``Llama``) the tokens
-    themselves tell: a completion goes on where the text continues the one before by one token.
+    completion, and then only one more token is to be expected. Where the chain is another or not
+    known (callers may sample each token with a chain of its own, or not be a ``Llama``), the tokens
+    themselves tell: a completion goes on where its text is that of the last call and one token.
 
-    Cost: a comparison of the tokens where the chain is another, else constant.
+    ``added`` are the tokens added since the last call, for STEP and RESUME.
+
+    Cost: a comparison of the tokens where the chain is not the same, else constant.
     """
 
-    __slots__ = ("_ids", "_length", "_sampler")
+    __slots__ = ("_begin", "_ids", "_length", "_sampler", "added")
 
     def __init__(self) -> None:
         self._ids: NDArray[np.int64] = np.empty(1024, dtype=np.int64)
         self._length = -1  # of the text at the last call; below 0 before the first
+        self._begin = -1  # of the text when the completion began
         self._sampler: Callable[[], Any] = _no_sampler
+        self.added: list[int] = []
 
     def observe(self, input_ids: NDArray[Any], sampler: Any) -> _Event:
         """Compare ``input_ids`` with those of the last call, and keep them.
@@ -357,19 +360,30 @@ class _Follower:
         is_same = sampler is not None and self._sampler() is sampler
         if not is_same:
             self._sampler = _no_sampler if sampler is None else weakref.ref(sampler)
-        is_started = before >= 0
-        continues = is_started and (
+        continues = before >= 0 and (
             is_same
-            or (added >= 0 and np.array_equal(self._ids[:before], np.asarray(input_ids[:before])))
+            # From where the last completion began, one begins.
+            or (len(input_ids) > self._begin and added >= 0 and self._begins_with(input_ids))
         )
         self._keep(input_ids, before if continues and added > 0 else 0)
-        if continues and added == 0:
-            return _Event.REPEAT
-        if continues and added == 1:
-            return _Event.STEP if is_same or sampler is None else _Event.RESUME
-        if is_same or (continues and sampler is None):
-            raise LlgxError(_DRAFTS)
-        return _Event.BEGIN
+        self.added = list(map(int, input_ids[before:])) if continues and 0 <= added <= 1 else []
+        if not continues:
+            return _Event.BEGIN
+        if added not in (0, 1):
+            if sampler is None or is_same:
+                raise LlgxError(_DRAFTS)
+            return _Event.BEGIN
+        if sampler is not None and not is_same:
+            return _Event.RESUME
+        return _Event.STEP if added else _Event.REPEAT
+
+    def begin(self) -> None:
+        """The text of the last call is a prompt."""
+        self._begin = self._length
+
+    def _begins_with(self, input_ids: NDArray[Any]) -> bool:
+        begin = np.asarray(input_ids[: self._length])
+        return np.array_equal(self._ids[: self._length], begin)
 
     def _keep(self, input_ids: NDArray[Any], start: int) -> None:
         self._length = len(input_ids)

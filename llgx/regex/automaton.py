@@ -1,11 +1,12 @@
 """Assertions anywhere, by way of a deterministic automaton over characters.
 
-The fallback of :mod:`llgx.regex.translate` for look-around inside loops and for look-behind. A state
-is a Boolean formula over obligations on the rest of the text, which makes the pattern an alternating
-automaton and the formulas its determinisation (Chandra, Kozen and Stockmeyer, *Alternation*, JACM
-1981), together with such a formula for each look-behind over what was read. An obligation is a node
-and, by interned number, the obligation that follows it. Formulas are reduced ordered binary decision
-diagrams (Bryant, 1986), so equal formulas are equal numbers, and the number of states is finite.
+The fallback of :mod:`llgx.regex.translate` for look-around inside loops and for look-behind. A
+state is a Boolean formula over obligations on the rest of the text, which makes the pattern an
+alternating automaton and the formulas its determinisation (Chandra, Kozen and Stockmeyer,
+*Alternation*, JACM 1981), together with such a formula for each look-behind over what was read. An
+obligation is a node and, by interned number, the obligation that follows it. Formulas are reduced
+ordered binary decision diagrams (Bryant, 1986), so equal formulas are equal numbers, and the number
+of states is finite.
 
 Characters enter by minterms of the sets of the pattern. The automaton is minimised (Moore) and read
 back as a regex by state elimination (Brzozowski and McCluskey, 1963).
@@ -158,9 +159,7 @@ class _Machine:
         self._cut = 0
         self._expansions = 0
 
-    def _collect(
-        self, node: Node, sets: list[CharSet], depth: int = 0
-    ) -> None:
+    def _collect(self, node: Node, sets: list[CharSet], depth: int = 0) -> None:
         """Gather the sets of ``node``, and its look-behinds with inner ones first."""
         if depth > _DEPTH:
             raise TooManyStatesError

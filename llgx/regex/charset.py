@@ -1,9 +1,9 @@
 """Sets of code points.
 
 A :data:`CharSet` is a tuple of inclusive ranges, sorted, disjoint and not adjacent, so that equal
-sets are equal tuples. The surrogates U+D800 to U+DFFF may be members: nothing encodes them, and they
-vanish when a set is turned into UTF-8. Operations are linear in the number of ranges where they do
-not say otherwise (after sorting, in :func:`make`).
+sets are equal tuples. The surrogates U+D800 to U+DFFF may be members: nothing encodes them, and
+they vanish when a set is turned into UTF-8. Operations are linear in the number of ranges where
+they do not say otherwise (after sorting, in :func:`make`).
 """
 
 from __future__ import annotations

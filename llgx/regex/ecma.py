@@ -1,17 +1,17 @@
 """The regex dialect of JSON Schema: ECMA-262 with the flag ``u``, as a search.
 
 Grammar and meaning are those of ECMA-262, §22.2, in Unicode mode without the flags ``i``, ``m`` and
-``s``: code points, not UTF-16 units; ``\\d``, ``\\w`` and ``\\b`` are ASCII; ``.`` excludes four line
-terminators. The regex that comes out matches every text that contains a match. Look-ahead and
+``s``: code points, not UTF-16 units; ``\\d``, ``\\w`` and ``\\b`` are ASCII; ``.`` excludes four
+line terminators. The regex that comes out matches every text that contains a match. Look-ahead and
 look-behind are exact (:mod:`llgx.regex.translate`); a lazy quantifier changes nothing about whether
 there is a match.
 
 Real schemas hold patterns that are errors in Unicode mode. Those whose meaning is the same in every
-engine are accepted, as Annex B of the standard has them: a backslash before punctuation or any other
-character that is no ASCII letter or digit, a lone ``{``, ``}`` or ``]``, and a ``-`` next to a set in
-a class (``[\\w-.]``). All else is a ``GrammarError`` with its position, among it what engines disagree
-about: escapes of other letters (``\\a``, ``\\Z``), ``{,3}``, and ``(?i)``. Back-references are not
-regular, so they are errors too.
+engine are accepted, as Annex B of the standard has them: a backslash before punctuation or any
+other character that is no ASCII letter or digit, a lone ``{``, ``}`` or ``]``, and a ``-`` next to
+a set in a class (``[\\w-.]``). All else is a ``GrammarError`` with its position, among it what
+engines disagree about: escapes of other letters (``\\a``, ``\\Z``), ``{,3}``, and ``(?i)``.
+Back-references are not regular, so they are errors too.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ _LOOKS: Final = {
     "?<=": (False, False),
     "?<!": (False, True),
 }
+_SPECIAL: Final = frozenset("()|*+?^$\\{.[")
 _ANYTHING: Final = nodes.loop(nodes.chars(charset.ALL), 0, None)
 
 
@@ -63,9 +64,9 @@ def parse_ecma(
 ) -> ir.Regex:
     """The regex for every text that contains a match of ``pattern``.
 
-    Errors point into ``text`` (by default the pattern), where the pattern begins at ``offset``. Raises
-    ``GrammarError`` for what is malformed or not supported and ``LimitError`` for too deep nesting or
-    too large repeats. Linear in the pattern, look-around in loops aside.
+    Errors point into ``text`` (by default the pattern), where the pattern begins at ``offset``.
+    Raises ``GrammarError`` for what is malformed or not supported and ``LimitError`` for too deep
+    nesting or too large repeats. Linear in the pattern, look-around in loops aside.
 
     >>> from llgx import ir
     >>> parse_ecma("^ab?$") == ir.Concat((ir.Literal(b"a"), ir.Repeat(ir.Literal(b"b"), 0, 1)))
@@ -73,7 +74,7 @@ def parse_ecma(
     """
     parser = _EcmaParser(pattern, text, offset, limits)
     node = nodes.seq([_ANYTHING, parser.parse(), _ANYTHING])
-    return translate(node, limits, parser.text, offset)
+    return translate(node, parser.text, offset)
 
 
 class _EcmaParser(PatternParser):
@@ -86,10 +87,14 @@ class _EcmaParser(PatternParser):
 
     def parse(self) -> Node:
         """The tree of the whole pattern."""
-        while char := self.peek():
+        pattern = self.pattern
+        while self.position < len(pattern):
             at = self.position
+            char = pattern[at]
             self.position += 1
-            if char == "(":
+            if char not in _SPECIAL:
+                self.add(self._literal(ord(char)))
+            elif char == "(":
                 self._open_group(at)
             elif char == ")":
                 self.close(at)
@@ -121,8 +126,8 @@ class _EcmaParser(PatternParser):
             self._group_name()
         elif self.peek() == "?" and not self.take("?:"):
             self.fail(
-                f"unknown group (?{self.peek(1)}..): ECMA-262 has (?:..), (?<name>..), (?=..), (?!..), "
-                "(?<=..) and (?<!..)",
+                f"unknown group (?{self.peek(1)}..): ECMA-262 has (?:..), (?<name>..), (?=..), "
+                "(?!..), (?<=..) and (?<!..)",
                 at,
             )
         self.open(Frame(at))
@@ -168,9 +173,12 @@ class _EcmaParser(PatternParser):
         found: int | CharSet = self._escape(at, False) if char == "\\" else ord(char)
         if not isinstance(found, int):
             return nodes.chars(found)
-        node = self._literals.get(found)
+        return self._literal(found)
+
+    def _literal(self, point: int) -> Node:
+        node = self._literals.get(point)
         if node is None:
-            node = self._literals[found] = nodes.chars(((found, found),))
+            node = self._literals[point] = nodes.chars(((point, point),))
         return node
 
     # Escapes

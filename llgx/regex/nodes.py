@@ -10,7 +10,6 @@ without any. Building a node is linear in its direct children.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from collections.abc import Sequence
 
 from llgx import ir
@@ -18,9 +17,9 @@ from llgx.regex import build, charset, utf8
 from llgx.regex.charset import CharSet
 
 __all__ = [
-    "EMPTY",
     "ANY_SIDE",
     "EDGE",
+    "EMPTY",
     "Alt",
     "Assertion",
     "Bytes",
@@ -37,8 +36,8 @@ __all__ = [
     "at_start",
     "chars",
     "last_chars",
-    "loop",
     "look",
+    "loop",
     "raw_bytes",
     "seq",
     "size",
@@ -163,8 +162,17 @@ def seq(items: Sequence[Node]) -> Node:
     if not depth:
         return Seq(tuple(items), build.concat(_finished(items)), nullable, 0)
     merged: list[Node] = []
-    for plain, run in itertools.groupby(items, key=lambda item: not item.depth):
-        merged.extend((seq(list(run)),) if plain else run)
+    run: list[Node] = []
+    for item in items:
+        if item.depth:
+            if run:
+                merged.append(seq(run))
+                run = []
+            merged.append(item)
+        else:
+            run.append(item)
+    if run:
+        merged.append(seq(run))
     return Seq(tuple(merged), None, nullable, depth + 1)
 
 
@@ -198,7 +206,7 @@ def at_end(offset: int) -> Assertion:
 
 
 def at_boundary(members: CharSet, offset: int, inside: bool = False) -> Assertion:
-    """Holds where just one side is a character of ``members``; with ``inside`` where it does not."""
+    """Holds where one side alone is a character of ``members``; if ``inside``, where not."""
     word = Side(members, False)
     other = word.negate()
     cases = ((word, word), (other, other)) if inside else ((word, other), (other, word))

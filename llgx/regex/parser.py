@@ -1,7 +1,7 @@
 """What the parsers of both dialects share: positions, groups, alternatives and counted repeats.
 
-Groups live on an explicit stack, so the depth of nesting is bounded by ``Limits.nesting`` and not by
-the stack of Python. Each character is looked at a bounded number of times.
+Groups live on an explicit stack, so the depth of nesting is bounded by ``Limits.nesting`` and not
+by the stack of Python. Each character is looked at a bounded number of times.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ its position, never a silent change of meaning:
 
 - Lazy quantifiers and the flag ``U``. A regex that must match as a whole has no use for them; a
   lexeme that ends at its first match is a matter of the rule (``[lazy]``, ``suffix=``).
-- ``\\b`` and ``\\B`` where they could stand at the edge of the lexeme: what lies beyond is not known.
+- ``\\b`` and ``\\B`` where they could stand at the edge of the lexeme: what lies beyond is not
+known.
 - The group ``(?P<stop>..)``, a hidden look-ahead of llguidance: that is the attribute ``stop=``.
 - Bytes that are not UTF-8 (``(?-u)``), unless the caller allows them.
 - Properties that split text (``Grapheme_Cluster_Break`` and so on) and ``Age``.
@@ -58,6 +59,7 @@ _SPACE: Final = frozenset(
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
 )
+_SPECIAL: Final = frozenset("()|*+?{.[\\^$")
 _BOUNDARY_NAMES: Final = ("start-half", "end-half", "start", "end")
 
 
@@ -72,10 +74,10 @@ def parse_rust(
 ) -> ir.Regex:
     """The regex for what ``pattern`` matches from start to end.
 
-    ``flags`` apply as in ``(?flags)pattern``, so "-u" may be among them. Errors point into ``text`` (by
-    default the pattern), where the pattern begins at ``offset``. Bytes that are not UTF-8 can be
-    matched with ``invalid_utf8`` only. Raises ``GrammarError`` for what is malformed or not supported
-    and ``LimitError`` for too deep nesting or too large repeats. Linear in the pattern.
+    ``flags`` apply as in ``(?flags)pattern``, so "-u" may be among them. Errors point into ``text``
+    (by default the pattern), where the pattern begins at ``offset``. Bytes that are not UTF-8 can
+    be matched with ``invalid_utf8`` only. Raises ``GrammarError`` for what is malformed or not
+    supported and ``LimitError`` for too deep nesting or too large repeats. Linear in the pattern.
 
     >>> from llgx import ir
     >>> parse_rust("ab{2}") == ir.Concat((ir.Literal(b"a"), ir.Repeat(ir.Literal(b"b"), 2, 2)))
@@ -84,7 +86,7 @@ def parse_rust(
     parser = _RustParser(pattern, text, offset, limits, invalid_utf8)
     parser.flags = parser.read_flag_letters(flags)
     node = parser.parse()
-    return translate(node, limits, parser.text, offset)
+    return translate(node, parser.text, offset)
 
 
 @dataclasses.dataclass(slots=True)
@@ -118,15 +120,18 @@ class _RustParser(PatternParser):
 
     def parse(self) -> Node:
         """The tree of the whole pattern."""
+        pattern = self.pattern
         while True:
             if self.flags & _EXTENDED:
                 self._skip_space()
-            char = self.peek()
-            if not char:
-                break
             at = self.position
+            if at >= len(pattern):
+                break
+            char = pattern[at]
             self.position += 1
-            if char == "(":
+            if char not in _SPECIAL:
+                self.add(self._literal(char, at))
+            elif char == "(":
                 self._open_group(at)
             elif char == ")":
                 self.flags = self.close(at).flags
@@ -152,9 +157,8 @@ class _RustParser(PatternParser):
             return self._escape_node(at)
         if char == "^":
             return self._line_edge(at, start=True)
-        if char == "$":
-            return self._line_edge(at, start=False)
-        return self._literal(char, at)
+        assert char == "$"
+        return self._line_edge(at, start=False)
 
     def _skip_space(self) -> None:
         """Go past white space and comments of the extended syntax."""
@@ -301,8 +305,6 @@ class _RustParser(PatternParser):
     def _point(self, point: int, at: int) -> Node:
         if 0xD800 <= point <= 0xDFFF:
             self.fail("a surrogate is not a character", at)
-        if not self.flags & _UNICODE and self.flags & _CASE and point > 0x7F:
-            self.fail("case folding beyond ASCII needs Unicode mode", at)
         return nodes.chars(self._fold(((point, point),)))
 
     def _fold(self, members: CharSet) -> CharSet:
@@ -360,11 +362,10 @@ class _RustParser(PatternParser):
 
     def _check_edges(self, node: Node) -> None:
         """Fail where a word boundary depends on what surrounds the lexeme."""
+        if self._has_bytes:
+            self._check_bytes(node)
         if not self._boundaries:
             return
-        if self._has_bytes:
-            at = self._boundaries[0].offset
-            self.fail("a word boundary together with bytes that are not text is not supported", at)
         boundaries = {id(item) for item in self._boundaries}
         for order in (1, -1):
             stack = [node]
@@ -387,6 +388,18 @@ class _RustParser(PatternParser):
                             stack.append(part)
                         if not part.nullable:
                             break
+
+    def _check_bytes(self, node: Node) -> None:
+        """Fail where an assertion asks for a character next to bytes that need not be text."""
+        for item in nodes.assertions(node):
+            assert isinstance(item, Assertion)
+            sides = [side.members for case in item.cases for side in case]
+            if any(members not in (charset.NONE, charset.ALL) for members in sides):
+                self.fail(
+                    "a word boundary or a line anchor together with bytes that are not text "
+                    "is not supported",
+                    item.offset,
+                )
 
     # Escapes
 

@@ -1,8 +1,8 @@
 """Unicode properties by name, and simple case folding.
 
 Everything comes from one table, of the version :data:`llgx.regex.tables.VERSION`, whatever the
-version of Python. It is inflated on first use (about 1 ms); a property is decoded the first time that
-it is asked for (below 1 ms).
+version of Python. It is inflated on first use (about 1 ms); a property is decoded the first time
+that it is asked for (below 1 ms).
 """
 
 from __future__ import annotations
@@ -85,9 +85,10 @@ def _loose_names() -> dict[tuple[str, str], str]:
 
 
 def _loosen(name: str) -> str:
-    """``name`` as UAX44-LM3 compares it: without case, white space, ``_``, ``-`` and a first "is"."""
+    """``name`` as UAX44-LM3 compares it: no case, white space, ``_``, ``-`` or "is" in front."""
     plain = "".join(char for char in name.lower() if char not in "_- \t\n\r\f\v")
-    return plain[2:] if plain.startswith("is") and len(plain) > 2 else plain
+    # ISC is a property name of its own, not "is" and the category C.
+    return plain if plain == "isc" else plain.removeprefix("is") or plain
 
 
 @functools.cache

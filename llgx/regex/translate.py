@@ -4,8 +4,8 @@ A pattern is translated from its end to its start, in continuation-passing style
 language of everything that may follow a node up to the end of the text, and the result is the
 language of what may follow the position before the node. A look-ahead for ``s`` intersects the
 result with ``s`` followed by any text, a negative one with the complement of that. This is how
-alternating automata read look-ahead (Miyazaki and Minamide, *Derivatives of Regular Expressions with
-Lookahead*, JIP 2019).
+alternating automata read look-ahead (Miyazaki and Minamide, *Derivatives of Regular Expressions
+with Lookahead*, JIP 2019).
 
 What an assertion asks about the character *before* it is answered by case: all code points are
 partitioned into the blocks that the assertions of the pattern tell apart, and there is one ``rest``
@@ -24,8 +24,7 @@ from __future__ import annotations
 from typing import Final
 
 from llgx import ir
-from llgx.errors import GrammarError, LimitError
-from llgx.limits import Limits
+from llgx.errors import GrammarError
 from llgx.regex import automaton, charset, nodes
 from llgx.regex.build import alternate, complement, concat, intersect, repeat
 from llgx.regex.charset import CharSet
@@ -42,6 +41,10 @@ _UNROLL: Final = 8
 _STEPS: Final = 4_000
 # Largest tree beyond what the pattern itself holds, shared parts counted each time.
 _SIZE: Final = 20_000
+# A pattern of so few nodes around assertions cannot grow beyond reason; its tree is not measured.
+_FEW: Final = 16
+
+_NOTHING: Final = Side(charset.NONE, False)
 
 # One regex for the start of the text, then one for each block. Equal ones are one object.
 _Rest = tuple[ir.Regex, ...]
@@ -54,17 +57,21 @@ class _TooHardError(Exception):
         self.offset = offset
 
 
-def translate(node: Node, limits: Limits, text: str, offset: int) -> ir.Regex:
+def translate(node: Node, text: str, offset: int) -> ir.Regex:
     """The regex for texts that ``node`` matches from start to end.
 
-    ``text`` and ``offset`` locate assertions in errors. Raises ``GrammarError`` for an assertion that
-    would take an automaton of too many states, and ``LimitError`` for nesting.
+    ``text`` and ``offset`` locate assertions in errors. Raises ``GrammarError`` for an assertion
+    that would take an automaton of too many states or lies too deep.
     """
     if node.regex is not None:
         return node.regex
-    if node.depth > min(_DEPTH, limits.nesting):
-        raise LimitError("assertions nested too deeply in a regex", limit="nesting")
     found = nodes.assertions(node)
+    if node.depth > _DEPTH:
+        raise GrammarError(
+            "groups around this assertion are nested too deeply",
+            text=text,
+            offset=offset + found[0].offset,
+        )
     befores = [
         side.members for item in found if isinstance(item, Assertion) for side, _ in item.cases
     ]
@@ -87,13 +94,16 @@ class _Translator:
     def __init__(self, node: Node, blocks: list[CharSet]) -> None:
         self._node = node
         self._blocks = blocks
-        self._steps = nodes.size(node) + _STEPS
+        size = nodes.size(node)
+        self._steps = size + _STEPS
+        self._measures = size > _FEW
         # Sizes by identity, next to the object itself, which keeps the identity its own.
         self._sizes: dict[int, tuple[ir.Regex, int]] = {}
         self._size_cap = _SIZE
 
     def run(self) -> ir.Regex:
-        self._size_cap += self._plain_size()
+        if self._measures:
+            self._size_cap += self._plain_size()
         return self._before(self._node, (ir.EPSILON,) * (len(self._blocks) + 1))[0]
 
     def _plain_size(self) -> int:
@@ -131,7 +141,7 @@ class _Translator:
         return sizes[id(regex)][1]
 
     def _before(self, node: Node, rest: _Rest) -> _Rest:
-        """What may follow the position before ``node`` when ``rest`` may follow the one after it."""
+        """What may follow the position before ``node`` if ``rest`` may follow the one after."""
         self._steps -= 1
         if node.regex is not None:
             return self._text_before(node, rest)
@@ -148,7 +158,9 @@ class _Translator:
         else:
             assert isinstance(node, Assertion)
             result = self._assertion_before(node, rest)
-        if self._steps < 0 or any(self._size(item) > self._size_cap for item in result):
+        if self._steps < 0 or (
+            self._measures and any(self._size(item) > self._size_cap for item in result)
+        ):
             raise _TooHardError(nodes.assertions(node)[0].offset)
         return result
 
@@ -267,12 +279,16 @@ def _restrict(rest: ir.Regex, side: Side) -> ir.Regex:
     """The texts of ``rest`` that begin the way ``side`` allows."""
     if side == nodes.ANY_SIDE:
         return rest
+    if side == _NOTHING:
+        return ir.EMPTY
     if isinstance(rest, ir.Alternation) and len(rest.items) <= _UNROLL:
         return alternate([_restrict(item, side) for item in rest.items])
     head = rest.items[0] if isinstance(rest, ir.Concat) else rest
     if isinstance(head, ir.Literal):
         if not head.data:
             return rest if side.edge else ir.EMPTY
+        if not side.members:
+            return ir.EMPTY
         point = ord(head.data.decode()[0])
         return rest if charset.contains(side.members, point) else ir.EMPTY
     if isinstance(head, ir.ByteSet):

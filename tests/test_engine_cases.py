@@ -1,0 +1,186 @@
+"""Every case of ``data/*.json`` that is a grammar, under every configuration of the engine.
+
+A file is a list of cases: ``grammar`` in Lark, texts to ``accept`` and to ``reject``, and
+optionally facts ``after`` a text: ``next``, exactly the ASCII characters that may follow;
+``forced``, exactly the text that must follow; ``stopped``, whether the text is complete and nothing
+can follow. The reference twin is one more engine here, so that a wrong expectation shows as such.
+
+A text is fed byte by byte, and with a real vocabulary (Llama 3) as the model would spell it and cut
+at random places; each step must agree with the mask.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import llgx
+from tests.campaign import ALL_CONFIGURATIONS, Configuration, allowed_tokens
+from tests.reference import ReferenceGrammar, ReferenceMatcher, ReferenceVocabulary
+from tests.strategies import byte_tokens
+
+Case = dict[str, Any]
+
+
+def _cases() -> Iterator[Case]:
+    for path in sorted((pathlib.Path(__file__).parent / "data").glob("*.json")):
+        cases = json.loads(path.read_text())
+        for case in cases if isinstance(cases, list) else []:
+            if "grammar" in case:
+                yield {**case, "id": f"{path.stem}: {case['name']}"}
+
+
+CASES: Final = list(_cases())
+_by_name = pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
+_by_configuration = pytest.mark.parametrize(
+    "configuration", ALL_CONFIGURATIONS, ids=[c.name for c in ALL_CONFIGURATIONS]
+)
+
+BYTES: Final = byte_tokens()
+VOCABULARY: Final = llgx.Vocabulary.from_tokens(BYTES.tokens, eog=BYTES.eog)
+
+
+@pytest.fixture(scope="session")
+def llama3(vocabulary_dir: pathlib.Path) -> llgx.Vocabulary:
+    """The vocabulary of Llama 3."""
+    return llgx.Vocabulary.from_gguf(vocabulary_dir / "ggml-vocab-llama-bpe.gguf")
+
+
+def _compile(
+    case: Case, vocabulary: llgx.Vocabulary, configuration: Configuration
+) -> llgx.CompiledGrammar:
+    return llgx.Grammar.from_lark(case["grammar"]).compile(
+        vocabulary, limits=configuration.limits, shortcuts=configuration.shortcuts
+    )
+
+
+def _accepts(matcher: llgx.Matcher, tokens: list[int], size: int) -> bool:
+    """Whether ``tokens`` are a complete text; asserts that every mask says so too."""
+    for token in tokens:
+        mask = llgx.allocate_token_bitmask(1, size)
+        matcher.fill_bitmask(mask, 0)
+        in_mask = bool(int(mask[0, token // 32]) >> token % 32 & 1)
+        assert in_mask == matcher.allows(token), (matcher.tokens, token)
+        if not in_mask:
+            with pytest.raises(llgx.TokenRejected):
+                matcher.consume(token)
+            return False
+        matcher.consume(token)
+    return bool(matcher.is_accepting())
+
+
+def test_there_are_cases() -> None:
+    assert len(CASES) > 100
+    assert sum(len(case.get("after", ())) for case in CASES) > 40
+    assert len({case["id"] for case in CASES}) == len(CASES)
+
+
+@_by_name
+def test_twin(case: Case) -> None:
+    grammar = ReferenceGrammar(llgx.Grammar.from_lark(case["grammar"]).ir)
+    for text in case["accept"]:
+        assert grammar.accepts(text.encode()), text
+    for text in case["reject"]:
+        assert not grammar.accepts(text.encode()), text
+    vocabulary = ReferenceVocabulary(BYTES.tokens, BYTES.eog)
+    for fact in case.get("after", ()):
+        matcher = ReferenceMatcher(grammar, vocabulary)
+        text = fact["text"].encode()
+        assert matcher.try_consume(text) == len(text)
+        _check_fact(fact, matcher.mask(), matcher.forced_bytes(), matcher.is_stopped())
+
+
+def _check_fact(fact: Case, mask: set[int], forced: bytes, stopped: bool) -> None:
+    if "next" in fact:
+        assert "".join(chr(b) for b in sorted(mask) if b < 0x80) == fact["next"], fact
+    if "forced" in fact:
+        assert forced == fact["forced"].encode(), fact
+    if "stopped" in fact:
+        assert stopped == fact["stopped"], fact
+
+
+@_by_configuration
+@_by_name
+def test_bytes(case: Case, configuration: Configuration) -> None:
+    compiled = _compile(case, VOCABULARY, configuration)
+    size = len(VOCABULARY)
+    for text in case["accept"]:
+        assert _accepts(llgx.Matcher(compiled), list(text.encode()), size), text
+    for text in case["reject"]:
+        assert not _accepts(llgx.Matcher(compiled), list(text.encode()), size), text
+    for fact in case.get("after", ()):
+        matcher = llgx.Matcher(compiled)
+        text = fact["text"].encode()
+        assert matcher.try_consume(list(text)) == len(text), fact
+        mask = allowed_tokens(matcher, size)
+        _check_fact(fact, mask, matcher.forced_bytes(), matcher.is_stopped())
+        assert (size - 1 in mask) == matcher.is_accepting()
+
+
+def _random_tokens(
+    rng: random.Random, text: bytes, by_text: dict[bytes, list[int]]
+) -> list[int] | None:
+    """``text`` cut at random into tokens, None if it cannot be cut where the dice fell."""
+    tokens: list[int] = []
+    at = 0
+    while at < len(text):
+        ends = [e for e in range(at + 1, min(at + 12, len(text)) + 1) if text[at:e] in by_text]
+        if not ends:
+            return None
+        end = rng.choice(ends)
+        tokens.append(rng.choice(by_text[text[at:end]]))
+        at = end
+    return tokens
+
+
+@pytest.fixture(scope="session")
+def llama3_texts(llama3: llgx.Vocabulary) -> dict[bytes, list[int]]:
+    """Text tokens of Llama 3 by what they say."""
+    by_text: dict[bytes, list[int]] = {}
+    for token, text in enumerate(llama3.tokens):
+        if text and token not in llama3.special and token not in llama3.eog:
+            by_text.setdefault(text, []).append(token)
+    return by_text
+
+
+@_by_configuration
+def test_real_vocabulary(
+    configuration: Configuration,
+    llama3: llgx.Vocabulary,
+    llama3_texts: dict[bytes, list[int]],
+) -> None:
+    rng = random.Random(1)
+    size = len(llama3)
+    for case in CASES:
+        compiled = _compile(case, llama3, configuration)
+        matcher = llgx.Matcher(compiled)
+        for kind in ("accept", "reject"):
+            for text in case[kind]:
+                data = text.encode()
+                spellings = [llama3.tokenize(data), _random_tokens(rng, data, llama3_texts)]
+                for tokens in spellings:
+                    if tokens is None or b"".join(llama3.tokens[t] for t in tokens) != data:
+                        continue
+                    matcher.reset()
+                    accepted = _accepts(matcher, tokens, size)
+                    assert accepted == (kind == "accept"), (case["id"], text, tokens)
+
+
+def test_a_batch_is_its_rows() -> None:
+    """``fill_bitmasks`` writes for each matcher what ``fill_bitmask`` does."""
+    matchers = [
+        llgx.Matcher(_compile(case, VOCABULARY, ALL_CONFIGURATIONS[0])) for case in CASES[:40]
+    ]
+    together = llgx.allocate_token_bitmask(len(matchers), len(VOCABULARY))
+    llgx.fill_bitmasks(matchers, together)
+    alone = np.zeros_like(together)
+    for row, matcher in enumerate(matchers):
+        matcher.fill_bitmask(alone, row)
+    assert (together == alone).all()
+    assert len({bytes(row) for row in together}) > 10

@@ -1,0 +1,278 @@
+"""The engine against the reference twin on random grammars, vocabularies and walks.
+
+The comparison itself is in ``tests/campaign.py``, which also runs it for as long as one likes. Here
+it runs on fixed seeds, on seeds and grammars of hypothesis (new ones each time), and on
+grammars that are hard on a shortcut. Also here: the two roads to one grammar, its description and
+its Lark text, lead to the same masks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import random
+from collections.abc import Sequence
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+import llgx
+from llgx.ir import (
+    Complement,
+    GrammarIR,
+    Literal,
+    Production,
+    Regex,
+    Repeat,
+    Rule,
+    RuleRef,
+    Terminal,
+    TerminalRef,
+)
+from tests import campaign, strategies
+from tests.campaign import ALL_CONFIGURATIONS, Configuration, Walk, compare_walk, walk_of_seed
+from tests.reference import ReferenceGrammar, ReferenceMatcher, State, TooWideError
+from tests.strategies import (
+    ANY_CHAR,
+    IDENTIFIER,
+    JSON_STRING,
+    NO_NEWLINE,
+    NUMBER,
+    STRING_CHAR,
+    NotPrintableError,
+    TokenSet,
+    both,
+    byte_tokens,
+    either,
+    plus,
+    sequence,
+    star,
+)
+
+
+@pytest.mark.parametrize("seed", range(0, 120, 10))
+def test_fixed_seeds(seed: int) -> None:
+    states = 0
+    for number in range(seed, seed + 10):
+        try:
+            states += _compare(walk_of_seed(number, steps=12))
+        except TooWideError:
+            continue
+    assert states > 20
+
+
+_settings = hypothesis.settings(
+    max_examples=40,
+    # Shrinking takes minutes here; `campaign.reduce_walk` is better at it.
+    phases=[
+        p for p in hypothesis.Phase if p not in (hypothesis.Phase.shrink, hypothesis.Phase.explain)
+    ],
+    suppress_health_check=list(hypothesis.HealthCheck),
+)
+
+
+def _compare(walk: Walk) -> int:
+    """:func:`compare_walk`, with a way to see a failure again."""
+    try:
+        return compare_walk(walk)
+    except campaign.Disagreement as error:
+        smaller, message = campaign.reduce_walk(walk, ALL_CONFIGURATIONS, 10)
+        pytest.fail(f"{error}\nreduced: {message}\n{campaign.dump(smaller)}")
+
+
+@hypothesis.given(st.integers(0, 1 << 32))
+@_settings
+def test_seeds_of_hypothesis(seed: int) -> None:
+    try:
+        _compare(walk_of_seed(seed, steps=8))
+    except TooWideError:
+        hypothesis.reject()
+
+
+@hypothesis.given(st.randoms(use_true_random=False), st.integers(0, 1000))
+@_settings
+def test_grammars_of_hypothesis(rng: random.Random, seed: int) -> None:
+    try:
+        ir = strategies.random_grammar(rng)
+        tokens = strategies.random_tokens(rng, ReferenceGrammar(ir))
+        _compare(Walk(seed, ir, tokens, steps=6))
+    except TooWideError:
+        hypothesis.reject()
+
+
+# --------------------------------------------------------------------------------------------------
+# Lexer states that loop on themselves, with a vocabulary of the kind that shortcuts are made for.
+
+
+def _of(
+    *bodies: Sequence[Regex], skip: Regex | None = None, lazy: Sequence[Regex] = ()
+) -> GrammarIR:
+    """A list of any length of these sequences of terminals."""
+    regexes: list[Regex] = []
+    productions = []
+    for body in bodies:
+        for regex in body:
+            if regex not in regexes:
+                regexes.append(regex)
+        productions.append(Production(tuple(TerminalRef(regexes.index(r)) for r in body)))
+    terminals = [Terminal(f"T{i}", r, lazy=r in lazy) for i, r in enumerate(regexes)]
+    if skip is not None:
+        terminals.append(Terminal("SKIP", skip))
+    return GrammarIR(
+        [
+            Rule("start", [Production(()), Production((RuleRef(0), RuleRef(1)))]),
+            Rule("item", productions),
+        ],
+        terminals,
+        start=0,
+        skip=[-1 if skip is None else len(terminals) - 1],
+    )
+
+
+def _bounded(low: int, high: int | None, item: Regex = STRING_CHAR) -> Regex:
+    return sequence(b'"', Repeat(item, low, high), b'"')
+
+
+_SPACE = plus(strategies.byte_set(b" \n"))
+_COMMA = Literal(b",")
+_LAZY = sequence(star(ANY_CHAR), b"</a>")
+
+LOOPS = {
+    "json strings": _of([JSON_STRING], [JSON_STRING, Literal(b":"), NUMBER], skip=_SPACE),
+    "bounded strings": _of([_bounded(0, 3), _COMMA], [_bounded(2, 2), Literal(b";")]),
+    "string of at least three": _of([_bounded(3, None)], [_COMMA]),
+    "bounded bytes": _of([_bounded(1, 4, strategies.byte_set(b"abc"))], [_COMMA]),
+    "any characters, bounded": _of([sequence(b"<", Repeat(ANY_CHAR, 2, 5), b">")]),
+    "lines": _of([sequence(star(NO_NEWLINE), b"\n")]),
+    "lazy text": _of([_LAZY], [IDENTIFIER, _COMMA], lazy=[_LAZY]),
+    "keywords": _of(
+        [Literal(b"in"), IDENTIFIER], [Literal(b"int"), IDENTIFIER], [IDENTIFIER], skip=_SPACE
+    ),
+    "identifier and comment": _of(
+        [IDENTIFIER], [NUMBER], skip=either(_SPACE, sequence(b"//", star(NO_NEWLINE)))
+    ),
+    "strings of two kinds": _of([JSON_STRING, _COMMA], [_bounded(0, 4), Literal(b"]")]),
+    "string without keys": _of(
+        [sequence(b'"', both(star(STRING_CHAR), Complement(Literal(b"id"))), b'"')],
+        [Literal(b'"id"'), _COMMA],
+    ),
+    "search": _of([sequence(star(NO_NEWLINE), b"a", star(NO_NEWLINE)), Literal(b"\n")]),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops(name: str) -> None:
+    ir = LOOPS[name]
+    rng = random.Random(name)
+    grammar = ReferenceGrammar(ir)
+    for seed in range(3):
+        _compare(Walk(seed, ir, strategies.random_tokens(rng, grammar), steps=12))
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_with_a_real_vocabulary(name: str, real: TokenSet) -> None:
+    # The extremes only: the rest differ in parts of these.
+    few = [c for c in ALL_CONFIGURATIONS if c.name in ("all shortcuts", "no shortcuts")]
+    assert len(few) == 2
+    compare_walk(Walk(7, LOOPS[name], real, steps=4), few)
+
+
+@pytest.fixture(scope="session")
+def real(vocabulary_dir: pathlib.Path) -> TokenSet:
+    """The tokens of Llama 3."""
+    return campaign.real_tokens(vocabulary_dir / "ggml-vocab-llama-bpe.gguf")
+
+
+# --------------------------------------------------------------------------------------------------
+# What once told the engine and the twin apart.
+
+_B = Literal(b"b")
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+@pytest.mark.parametrize(
+    "regex",
+    [
+        Repeat(inner, low, high)
+        for inner in (plus(_B), Repeat(_B, 2, None), Repeat(_B, 1, 2), plus(Literal(b"bc")))
+        for low, high in ((2, 2), (3, 3), (2, 6), (2, None), (0, 2), (1, None))
+    ],
+)
+def test_repeats_of_repeats(regex: Regex, lazy: bool) -> None:
+    terminals = [Terminal("T", regex, lazy=lazy), Terminal("END", Literal(b"."))]
+    ir = GrammarIR([Rule("start", [Production((TerminalRef(0), TerminalRef(1)))])], terminals, 0)
+    tokens = TokenSet((b"b", b"bb", b"c", b"bc", b"bcb", b".", b"b.", b"bc.", b"</s>"), eog=(8,))
+    for seed in range(4):
+        compare_walk(Walk(seed, ir, tokens, steps=8))
+
+
+def test_forced_text_that_no_tokens_spell() -> None:
+    ir = GrammarIR(
+        [Rule("start", [Production((TerminalRef(0),))])], [Terminal("T", Literal(b"ab"))], 0
+    )
+    compare_walk(Walk(0, ir, TokenSet((b"a", b"</s>"), eog=(1,))))
+
+
+# --------------------------------------------------------------------------------------------------
+# Lark text and description.
+
+
+@pytest.mark.parametrize("seed", range(0, 200, 20))
+def test_lark_text_means_its_description(seed: int) -> None:
+    tokens = byte_tokens()
+    vocabulary = llgx.Vocabulary.from_tokens(tokens.tokens, eog=tokens.eog)
+    compared = 0
+    for number in range(seed, seed + 20):
+        rng = random.Random(number)
+        ir = strategies.random_grammar(rng)
+        try:
+            text = strategies.lark_text(ir)
+        except NotPrintableError:
+            continue
+        try:
+            twin = ReferenceMatcher(ir, tokens.tokens, tokens.eog)
+        except TooWideError:
+            continue
+        matcher = llgx.Matcher(llgx.Grammar.from_lark(text).compile(vocabulary))
+        for _ in range(10):
+            mask = twin.mask()
+            assert campaign.allowed_tokens(matcher, len(vocabulary)) == mask, text
+            compared += 1
+            if twin.is_stopped() or not mask:
+                break
+            token = rng.choice(sorted(mask))
+            twin.consume(token)
+            matcher.consume(token)
+    assert compared > 20
+
+
+# --------------------------------------------------------------------------------------------------
+# The comparison can fail.
+
+
+class _WrongTwin(ReferenceGrammar):
+    """Takes a zero for a one."""
+
+    def step(self, state: State, byte: int) -> State | None:
+        return super().step(state, ord("1") if byte == ord("0") else byte)
+
+
+def test_a_wrong_mask_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    ir = _of([sequence(b"1"), _COMMA])
+    walk = Walk(0, ir, byte_tokens(), steps=3)
+    compare_walk(walk)
+    monkeypatch.setattr(campaign, "ReferenceGrammar", _WrongTwin)
+    with pytest.raises(campaign.Disagreement, match="mask: missing"):
+        compare_walk(walk)
+
+
+def test_configurations_cover_every_switch() -> None:
+    defaults = llgx.Shortcuts()
+    names = {field.name for field in dataclasses.fields(llgx.Shortcuts)}
+    for name in names:
+        alone = dataclasses.replace(defaults, **{name: False})
+        assert any(c.shortcuts == alone for c in ALL_CONFIGURATIONS), name
+    off = llgx.Shortcuts(**dict.fromkeys(names, False))
+    assert any(c.shortcuts == off for c in ALL_CONFIGURATIONS)
+    assert isinstance(ALL_CONFIGURATIONS[0], Configuration)
