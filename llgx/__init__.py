@@ -40,4 +40,5 @@ __all__ = [
     "allocate_token_bitmask",
     "apply_token_bitmask_inplace",
     "fill_bitmasks",
+    "logits_processors",
 ]

@@ -22,7 +22,7 @@ from cpython.buffer cimport (
     PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer,
 )
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.long cimport PyLong_AsLongLong
+from cpython.long cimport PyLong_AsLongLongAndOverflow
 from cpython.pythread cimport (
     NOWAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock,
     PyThread_release_lock, PyThread_type_lock, WAIT_LOCK,
@@ -1003,12 +1003,14 @@ cdef class Matcher:
 
 cdef int64_t _as_token(token) except? -7:
     """A token id as a C integer; ids that do not fit are as wrong as any out of range."""
-    if not hasattr(token, "__index__"):
-        raise TypeError(f"a token is an integer, not {type(token).__name__}")
-    number = token.__index__()
-    if not -1 <= number < 0x7FFFFFFF:
-        return 0x7FFFFFFF
-    return number
+    cdef int overflow = 0
+    cdef int64_t number
+    if type(token) is not int:
+        if not hasattr(token, "__index__"):
+            raise TypeError(f"a token is an integer, not {type(token).__name__}")
+        token = token.__index__()
+    number = PyLong_AsLongLongAndOverflow(token, &overflow)
+    return number if not overflow and -1 <= number < 0x7FFFFFFF else 0x7FFFFFFF
 
 
 cdef int _check_mask(Py_buffer* view, Py_ssize_t width) except -1:

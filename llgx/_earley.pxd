@@ -14,6 +14,7 @@ cdef enum:
 cdef enum RowFlag:
     ROW_ACCEPTS = 1      # the text up to here is complete
     ROW_NO_SKIP = 2      # a skip terminal may not come next
+    ROW_RESTRICTED = 4   # an origin, not a row of its own: what mattered of the row that was scanned
 
 cdef enum ExprOp:
     EXPR_CONST = 0       # a
@@ -104,7 +105,7 @@ cdef struct Parser:
     Map scans            # (row, set) -> row
     Map moves            # (shape, set) -> newest of its variants, a place in ``variants``
     Words variants       # see ``_earley.pyx``
-    Map restrictions     # (shape, rule) -> place in ``restricted``
+    Map restrictions     # (set, shape) -> place in ``restricted``
     Words restricted     # [shape, number of origins, numbers of the origins in the whole shape...]
     # scratch of one closure
     Words items
@@ -116,6 +117,8 @@ cdef struct Parser:
     Words sorted
     Words paths          # (row, parent path, step from it, consulted shape or NONE)
     Words spare
+    row_t scanned        # the row that is being scanned, and its restriction
+    row_t own
     Fault* fault
 
 cdef int parser_init(Parser* ps, Lexer* lexer, Fault* fault) noexcept nogil

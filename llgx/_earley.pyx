@@ -8,9 +8,10 @@ work once a row is closed and are dropped, which is what lets a left-recursive l
 it was in.
 
 *Restricted rows.* When a rule that was predicted in a row is finished, only the items waiting for it
-matter there, those waiting for the rules of these, and so on. So the origin of an item is not the whole
-row but its restriction to the item's rule. What else the row could have done is forgotten, and rows
-reached on different ways become equal far more often: after each line of a list of lines, say.
+matter there, those waiting for the rules of these, and so on. So the origin of the items that a scan
+moves is not the whole row but its restriction to what the scanned terminals may come to finish. What
+else the row could have done is forgotten, and rows reached on different ways become equal far more
+often: after each line of a list of lines, say.
 
 *Shapes.* What a row does next rarely depends on which rows its origins are. So a row is stored as a
 *shape* (its items, with origins numbered) and the list of its origins, and :c:func:`parser_scan`, a pure
@@ -55,7 +56,7 @@ cdef extern from *:
     #define LLGX_STEP_RESTRICT 0x80000000u
     """
     const uint32_t PATH_USED "LLGX_PATH_USED"  # in a path's parent: it stands for some item's origin
-    # in a path's step: to the restriction to a rule, not to an origin
+    # a path's step from the row itself to its restriction
     const uint32_t STEP_RESTRICT "LLGX_STEP_RESTRICT"
 
 cdef enum:
@@ -289,30 +290,33 @@ cdef const uint32_t* _waiting(
     return items + low * stride
 
 
-cdef uint32_t _make_restriction(Parser* ps, uint32_t shape, uint32_t rule) noexcept nogil:
-    """Find the items of ``shape`` that matter once ``rule`` is finished; their place, or NONE."""
+cdef uint32_t _make_restriction(Parser* ps, uint32_t shape, set_t emitted) noexcept nogil:
+    """Find the items of ``shape`` that matter after a scan of ``emitted``; their place, or NONE."""
     cdef const uint32_t* items = ps.shapes[shape].items
+    cdef const uint32_t* terminals = ps.lexer.sets.entries[emitted].words
+    cdef uint32_t terminal_count = ps.lexer.sets.entries[emitted].length
     cdef uint32_t count = ps.shapes[shape].count
     cdef uint32_t stride = ps.stride
-    cdef uint32_t i, number, origins = 0
-    cdef size_t at, done, place, base
-    # spare: [rules wanted...] [0, items kept...], then the origins go straight to ``restricted``
+    cdef uint32_t i, number, symbol, origins = 0
+    cdef size_t at, done = 0, place, base
+    # spare: [symbols that may come to be finished here...] [flags, items kept...]
     ps.spare.size = 0
-    if words_push(&ps.spare, rule) < 0:
-        fault_set(ps.fault, FAULT_MEMORY)
-        return NONE
-    done = 0
+    for i in range(terminal_count):
+        if words_push(&ps.spare, 2 * terminals[i] + 1) < 0:
+            fault_set(ps.fault, FAULT_MEMORY)
+            return NONE
     while done < ps.spare.size:
-        rule = ps.spare.at[done]
+        symbol = ps.spare.at[done]
         done += 1
         for i in range(count):
-            if items[i * stride] != 2 * rule or items[i * stride + stride - 1] != SELF:
+            if items[i * stride] != symbol or items[i * stride + stride - 1] != SELF:
                 continue
-            at = 0
-            while at < ps.spare.size and ps.spare.at[at] != ps.owner[items[i * stride + 1]]:
+            at = terminal_count
+            while at < ps.spare.size and \
+                    ps.spare.at[at] != 2 * ps.owner[items[i * stride + 1]]:
                 at += 1
             if at == ps.spare.size and \
-                    words_push(&ps.spare, ps.owner[items[i * stride + 1]]) < 0:
+                    words_push(&ps.spare, 2 * ps.owner[items[i * stride + 1]]) < 0:
                 fault_set(ps.fault, FAULT_MEMORY)
                 return NONE
     base = ps.spare.size
@@ -321,13 +325,11 @@ cdef uint32_t _make_restriction(Parser* ps, uint32_t shape, uint32_t rule) noexc
             or words_reserve(&ps.restricted, 2 + <size_t>count) < 0:
         fault_set(ps.fault, FAULT_MEMORY)
         return NONE
-    ps.spare.at[base] = 0
+    ps.spare.at[base] = ROW_RESTRICTED
     ps.spare.size += 1
     for i in range(count):
-        if items[i * stride] == NONE or items[i * stride] & 1:
-            continue
-        at = 0
-        while at < base and 2 * ps.spare.at[at] != items[i * stride]:
+        at = terminal_count
+        while at < base and ps.spare.at[at] != items[i * stride]:
             at += 1
         if at == base:
             continue
@@ -350,16 +352,16 @@ cdef uint32_t _make_restriction(Parser* ps, uint32_t shape, uint32_t rule) noexc
     return <uint32_t>place
 
 
-cdef row_t _restrict(Parser* ps, row_t row, uint32_t rule) noexcept nogil:
-    """The part of ``row`` that matters once ``rule`` is finished."""
+cdef row_t _restrict(Parser* ps, row_t row, set_t emitted) noexcept nogil:
+    """What may still matter of ``row`` as an origin of the items that a scan of ``emitted`` moves."""
     cdef uint32_t shape = ps.rows[row].shape
-    cdef uint32_t place, i, count
-    place = map_get(&ps.restrictions, rule, shape)
+    cdef uint32_t place = map_get(&ps.restrictions, emitted, shape)
+    cdef uint32_t i, count
     if place == NONE:
-        place = _make_restriction(ps, shape, rule)
+        place = _make_restriction(ps, shape, emitted)
         if ps.fault.code:
             return row
-        if map_put(&ps.restrictions, rule, shape, place) < 0:
+        if map_put(&ps.restrictions, emitted, shape, place) < 0:
             fault_set(ps.fault, FAULT_MEMORY)
             return row
     count = ps.restricted.at[place + 1]
@@ -373,28 +375,12 @@ cdef row_t _restrict(Parser* ps, row_t row, uint32_t rule) noexcept nogil:
     return _row(ps, ps.spare.at, count + 1)
 
 
-cdef uint32_t _origin(Parser* ps, row_t row, const uint32_t* item) noexcept nogil:
-    """The origin of an item of ``row``, as a row, once the item moves on. Noted as a path."""
+cdef inline uint32_t _origin(const Parser* ps, row_t row, const uint32_t* item) noexcept nogil:
+    """The origin of an item of ``row``, as a row, once the item moves on."""
     cdef uint32_t number = item[ps.stride - 1]
-    cdef uint32_t rule, parent, at, count
-    cdef row_t origin
     if number != SELF:
         return ps.rows[row].origins[number]
-    rule = ps.owner[item[1]]
-    origin = _restrict(ps, row, rule)
-    count = <uint32_t>(ps.paths.size // PATH_WORDS)
-    parent = 0
-    while parent < count and ps.paths.at[parent * PATH_WORDS] != row:
-        parent += 1
-    for at in range(parent + 1, count):
-        if ps.paths.at[at * PATH_WORDS + 1] & ~PATH_USED == parent \
-                and ps.paths.at[at * PATH_WORDS + 2] == rule | STEP_RESTRICT:
-            return origin
-    if words_push(&ps.paths, origin) < 0 or words_push(&ps.paths, parent) < 0 \
-            or words_push(&ps.paths, rule | STEP_RESTRICT) < 0 \
-            or words_push(&ps.paths, NONE) < 0:
-        fault_set(ps.fault, FAULT_MEMORY)
-    return origin
+    return ps.own if row == ps.scanned else row
 
 
 cdef void _consult(Parser* ps, row_t row) noexcept nogil:
@@ -646,8 +632,8 @@ cdef int parser_begin(Parser* ps) noexcept nogil:
 
 # A variant in ``variants``: [place of the next older one or NONE, number of paths, shape, number of
 # origins, paths..., origins...]. A path is (parent path, step from it, first path with the same row, shape
-# that was consulted or NONE); path 0 is the row itself. A step is the number of an origin, or a rule to
-# restrict to. An origin is a path.
+# that was consulted or NONE); path 0 is the row itself. A step is the number of an origin, or leads to
+# the row's restriction. An origin is a path.
 
 cdef void _record_variant(Parser* ps, row_t row, set_t emitted, row_t result) noexcept nogil:
     """Keep what the closure just made depended on."""
@@ -716,8 +702,8 @@ cdef row_t _by_variant(Parser* ps, row_t row, set_t emitted) noexcept nogil:
         fits = True
         for i in range(1, count):
             path += 4
-            if path[1] & STEP_RESTRICT:
-                rows[i] = _restrict(ps, rows[path[0]], path[1] & ~STEP_RESTRICT)
+            if path[1] == STEP_RESTRICT:
+                rows[i] = _restrict(ps, row, emitted)
             else:
                 rows[i] = ps.rows[rows[path[0]]].origins[path[1]]
             j = 0
@@ -757,6 +743,12 @@ cdef row_t _scan(Parser* ps, row_t row, set_t emitted) noexcept nogil:
         fault_set(ps.fault, FAULT_MEMORY)
         return FIRST_ROW
     _consult(ps, row)
+    ps.scanned = row
+    ps.own = _restrict(ps, row, emitted)
+    if ps.fault.code or words_push(&ps.paths, ps.own) < 0 or words_push(&ps.paths, 0) < 0 \
+            or words_push(&ps.paths, STEP_RESTRICT) < 0 or words_push(&ps.paths, NONE) < 0:
+        fault_set(ps.fault, FAULT_MEMORY)
+        return FIRST_ROW
     for i in range(length):
         item = _waiting(ps, row, 2 * terminals[i] + 1, &count)
         for j in range(count):

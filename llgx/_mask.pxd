@@ -55,11 +55,10 @@ cdef struct Inside:      # what a lexer state says about a site before any row i
     uint32_t boundary_count
 
 cdef struct Mask:
-    const uint64_t* base # shared bitset, or own, or NULL for none
+    const uint64_t* base # a bitset of a table or of the engine, or NULL for none
     uint32_t* tokens     # first those to add to the base, then those to take away
     uint32_t added
     uint32_t removed
-    uint32_t owned       # ``base`` belongs to the mask
     uint32_t bytes
 
 cdef struct Builder:     # a mask in the making: a list of tokens until it grows long
@@ -87,6 +86,11 @@ cdef struct Engine:
     uint32_t inside_count
     uint32_t inside_room
     Arena inside_arena
+    uint64_t** bitsets   # of masks, each content once
+    uint32_t bitset_count
+    uint32_t bitset_room
+    Map bitset_index     # hash -> bitset
+    Map bitset_last      # (site, state) -> the last bitset that one of its masks is based on
     Map mask_index       # (site, row << 32 | state) -> mask
     Mask* masks
     uint32_t mask_count

@@ -26,7 +26,7 @@ bytes are counted, and the memo starts afresh when ``mask_limit`` is passed betw
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 from llgx._earley cimport (
     parser_begin, parser_free, parser_init, parser_scan, row_accepts, row_state,
@@ -82,6 +82,9 @@ cdef void engine_free(Engine* engine) noexcept nogil:
     parser_free(&engine.parser)
     _forget_masks(engine)
     free(engine.masks)
+    free(engine.bitsets)
+    map_free(&engine.bitset_index)
+    map_free(&engine.bitset_last)
     map_free(&engine.mask_index)
     map_free(&engine.site_index)
     map_free(&engine.inside_index)
@@ -105,16 +108,15 @@ cdef void engine_free(Engine* engine) noexcept nogil:
     words_free(&engine.removed)
 
 
-cdef void _mask_free(Mask* mask) noexcept nogil:
-    free(mask.tokens)
-    if mask.owned:
-        free(<void*>mask.base)
-
-
 cdef void _forget_masks(Engine* engine) noexcept nogil:
     cdef uint32_t i
     for i in range(engine.mask_count):
-        _mask_free(&engine.masks[i])
+        free(engine.masks[i].tokens)
+    for i in range(engine.bitset_count):
+        free(engine.bitsets[i])
+    engine.bitset_count = 0
+    map_clear(&engine.bitset_index)
+    map_clear(&engine.bitset_last)
     engine.mask_count = 0
     engine.mask_bytes = 0
     map_clear(&engine.mask_index)
@@ -379,11 +381,64 @@ cdef inline uint32_t _lowest(uint64_t bits) noexcept nogil:
     return _ones((bits & (~bits + 1)) - 1)
 
 
-cdef int _finish(Engine* engine, uint32_t level, Mask* mask) noexcept nogil:
-    """Turn a builder into a mask in its shortest form; -1 with a fault set when memory is out."""
+cdef const uint64_t* _bitset(Engine* engine, const uint64_t* bits, uint32_t* index) noexcept nogil:
+    """A kept bitset with this content; NULL with a fault set when memory is out."""
+    cdef uint64_t h = 0x9E3779B97F4A7C15ULL
+    cdef uint32_t i, room
+    cdef uint64_t** grown
+    cdef uint64_t* made
+    for i in range(engine.words):
+        h = (h ^ bits[i]) * 0xD6E8FEB86659FD93ULL
+        h ^= h >> 29
+    index[0] = map_get(&engine.bitset_index, h, 0)
+    if index[0] != NONE and \
+            memcmp(engine.bitsets[index[0]], bits, engine.words * sizeof(uint64_t)) == 0:
+        return engine.bitsets[index[0]]
+    if engine.bitset_count == engine.bitset_room:
+        room = engine.bitset_room * 2 if engine.bitset_room else 32
+        grown = <uint64_t**>realloc(engine.bitsets, room * sizeof(uint64_t*))
+        if grown == NULL:
+            fault_set(&engine.fault, FAULT_MEMORY)
+            return NULL
+        engine.bitsets = grown
+        engine.bitset_room = room
+    made = <uint64_t*>malloc((engine.words + 1) * sizeof(uint64_t))
+    if made == NULL or map_put(&engine.bitset_index, h, 0, engine.bitset_count) < 0:
+        free(made)
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NULL
+    memcpy(made, bits, engine.words * sizeof(uint64_t))
+    index[0] = engine.bitset_count
+    engine.bitsets[index[0]] = made
+    engine.bitset_count += 1
+    engine.mask_bytes += engine.words * sizeof(uint64_t)
+    return made
+
+
+cdef uint32_t _differences(
+    Engine* engine, const uint64_t* bits, const uint64_t* base, uint32_t limit
+) noexcept nogil:
+    """In how many tokens two bitsets differ; some number above ``limit`` if in more than that."""
+    cdef uint32_t i, count = 0
+    cdef uint64_t different
+    for i in range(engine.words):
+        different = bits[i] ^ (base[i] if base != NULL else 0)
+        if different:
+            count += _ones(different)
+            if count > limit:
+                break
+    return count
+
+
+cdef int _finish(Engine* engine, uint32_t level, uint64_t place, Mask* mask) noexcept nogil:
+    """Turn a builder into a mask in a short form; -1 with a fault set when memory is out.
+
+    In the order tried: a list of tokens, the differences from the loop table that it was begun with
+    or from the last mask of the same (site, state), a bitset.
+    """
     cdef Builder* builder = &engine.builders[level]
-    cdef const uint64_t* base = builder.base
-    cdef uint32_t i, count = 0, other = 0, at
+    cdef const uint64_t* base = NULL
+    cdef uint32_t i, count, taken = 0, at, index
     cdef uint64_t bits, own
     memset(mask, 0, sizeof(Mask))
     if not builder.dense:
@@ -396,40 +451,29 @@ cdef int _finish(Engine* engine, uint32_t level, Mask* mask) noexcept nogil:
             memcpy(mask.tokens, builder.list.at, mask.added * sizeof(uint32_t))
         mask.bytes = 4 * mask.added
         return 0
-    if base != NULL:
-        for i in range(engine.words):
-            bits = builder.bits[i] ^ base[i]
-            if bits:
-                count += _ones(bits)
-                other += _ones(bits & base[i])
-                if count > DELTA_LIMIT:
-                    base = NULL
-                    break
-    if base == NULL:
-        count = 0
-        other = 0
-        for i in range(engine.words):
-            if builder.bits[i]:
-                count += _ones(builder.bits[i])
-                if count > SPARSE_LIMIT:
-                    break
-    if base == NULL and count > SPARSE_LIMIT:
-        mask.base = <uint64_t*>malloc((engine.words + 1) * sizeof(uint64_t))
-        if mask.base == NULL:
-            fault_set(&engine.fault, FAULT_MEMORY)
-            return -1
-        memcpy(<void*>mask.base, builder.bits, engine.words * sizeof(uint64_t))
-        mask.owned = 1
-        mask.bytes = 8 * engine.words
-        return 0
-    if count:
-        mask.tokens = <uint32_t*>malloc(count * sizeof(uint32_t))
-        if mask.tokens == NULL:
-            fault_set(&engine.fault, FAULT_MEMORY)
-            return -1
+    count = _differences(engine, builder.bits, NULL, SPARSE_LIMIT)
+    if count > SPARSE_LIMIT and builder.base != NULL:
+        base = builder.base
+        count = _differences(engine, builder.bits, base, DELTA_LIMIT)
+    if count > DELTA_LIMIT and (base != NULL or count > SPARSE_LIMIT):
+        index = map_get(&engine.bitset_last, 0, place)
+        if index != NONE:
+            base = engine.bitsets[index]
+            count = _differences(engine, builder.bits, base, DELTA_LIMIT)
+        if index == NONE or count > DELTA_LIMIT:
+            mask.base = _bitset(engine, builder.bits, &index)
+            if mask.base == NULL or map_put(&engine.bitset_last, 0, place, index) < 0:
+                fault_set(&engine.fault, FAULT_MEMORY)
+                return -1
+            return 0
     mask.base = base
-    mask.added = 0
-    mask.removed = 0
+    if count == 0:
+        return 0
+    mask.tokens = <uint32_t*>malloc(count * sizeof(uint32_t))
+    if mask.tokens == NULL:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return -1
+    # Those to take away go to the end of the list first, so that one pass does.
     for i in range(engine.words):
         own = base[i] if base != NULL else 0
         bits = builder.bits[i] ^ own
@@ -437,11 +481,12 @@ cdef int _finish(Engine* engine, uint32_t level, Mask* mask) noexcept nogil:
             at = _lowest(bits)
             bits &= bits - 1
             if (own >> at) & 1:
-                mask.tokens[count - other + mask.removed] = 64 * i + at
-                mask.removed += 1
+                taken += 1
+                mask.tokens[count - taken] = 64 * i + at
             else:
                 mask.tokens[mask.added] = 64 * i + at
                 mask.added += 1
+    mask.removed = taken
     mask.bytes = 4 * count
     return 0
 
@@ -1235,7 +1280,7 @@ cdef uint32_t _make_mask(
     cdef Mask* grown
     if _builder_open(engine) != NULL:
         _compose(engine, level, where, row, state)
-    if engine.fault.code or _finish(engine, level, &mask) < 0:
+    if engine.fault.code or _finish(engine, level, (<uint64_t>where << 32) | state, &mask) < 0:
         engine.level = level
         engine.depth = depth
         engine.frames.size = frames
@@ -1245,7 +1290,7 @@ cdef uint32_t _make_mask(
         room = engine.mask_room * 2 if engine.mask_room else 64
         grown = <Mask*>realloc(engine.masks, room * sizeof(Mask))
         if grown == NULL:
-            _mask_free(&mask)
+            free(mask.tokens)
             fault_set(&engine.fault, FAULT_MEMORY)
             return NONE
         engine.masks = grown

@@ -1,7 +1,7 @@
 """Grammars: checked descriptions, independent of any vocabulary.
 
-A :class:`Grammar` is made by a front end and compiled for a vocabulary. Compiled grammars are kept with
-the grammar for as long as their vocabulary lives, so that compiling again is a look-up.
+A :class:`Grammar` is made by a front end and compiled for a vocabulary. Compiled grammars are kept
+with the grammar for as long as their vocabulary lives, so that compiling again is a look-up.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Grammar:
     def from_lark(cls, text: str, *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
         """A grammar from text in the Lark variant of llguidance.
 
-        Raises :class:`GrammarError` with line and column for text that is malformed or uses what llgx
-        does not do, :class:`LimitError` for text beyond a cap. Linear in the text.
+        Raises :class:`GrammarError` with line and column for text that is malformed or uses what
+        llgx does not do, :class:`LimitError` for text beyond a cap. Linear in the text.
         """
         if not isinstance(text, str):
             raise TypeError(f"a grammar is a str, not {type(text).__name__}")
@@ -59,7 +59,7 @@ class Grammar:
 
     @classmethod
     def from_string(cls, text: str, *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
-        """A grammar from text whose first word says what it is: ``%llguidance`` starts a Lark grammar.
+        """A grammar from text whose first word says what it is: ``%llguidance`` for a Lark grammar.
 
         Raises as :meth:`from_lark` does, and :class:`GrammarError` for other text: GBNF is not read
         by llgx yet.
@@ -93,8 +93,8 @@ class Grammar:
     ) -> CompiledGrammar:
         """The grammar bound to ``vocabulary``; the same object when asked for again.
 
-        Raises :class:`GrammarError` if the grammar matches no text at all, :class:`LimitError` if it
-        passes a cap. Linear in the grammar; states, rows and masks are built when first needed.
+        Raises :class:`GrammarError` if the grammar matches no text at all, :class:`LimitError` if
+        it passes a cap. Linear in the grammar; states, rows and masks are built when first needed.
         """
         key = (limits, shortcuts)
         with self._lock:

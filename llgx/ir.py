@@ -13,7 +13,7 @@ deals with all of that.
 from __future__ import annotations
 
 import dataclasses
-from typing import Final, Union
+from typing import Final, TypeAlias
 
 __all__ = [
     "ANY_BYTE",
@@ -90,7 +90,7 @@ class Repeat:
     high: int | None
 
 
-Regex = Union[Literal, ByteSet, Concat, Alternation, Intersection, Complement, Repeat]
+Regex: TypeAlias = Literal | ByteSet | Concat | Alternation | Intersection | Complement | Repeat
 
 EMPTY: Final = Alternation(())
 EPSILON: Final = Literal(b"")
@@ -115,9 +115,10 @@ class ParamExpr:
 class Condition:
     """A guard of a production over the parameter of its rule.
 
-    ``op`` is ``true``; ``eq ne lt le gt ge`` (slice ``[a:b]`` against ``value``); ``bit_count_eq`` and
-    its five sisters (population count of the slice against ``value``); ``bit_set``, ``bit_clear`` (bit
-    ``a``); ``is_ones``, ``is_zeros`` (slice); ``and``, ``or``, ``not`` (of ``items``).
+    ``op`` is ``true``; ``eq ne lt le gt ge`` (slice ``[a:b]`` against ``value``); ``bit_count_eq``
+    and its five sisters (population count of the slice against ``value``); ``bit_set``,
+    ``bit_clear`` (bit ``a``); ``is_ones``, ``is_zeros`` (slice); ``and``, ``or``, ``not`` (of
+    ``items``).
     """
 
     op: str
@@ -142,7 +143,7 @@ class RuleRef:
     argument: ParamExpr | None = None
 
 
-Symbol = Union[TerminalRef, RuleRef]
+Symbol: TypeAlias = TerminalRef | RuleRef
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -166,9 +167,9 @@ class Rule:
 class Terminal:
     """A regex that the lexer matches as one lexeme.
 
-    ``name`` is how messages speak of it (a literal is shown as written, quotes included). A ``lazy``
-    lexeme ends at its first match, any other at its longest. ``skip_class`` says which terminal of
-    :attr:`GrammarIR.skip` may stand before it.
+    ``name`` is how messages speak of it (a literal is shown as written, quotes included). A
+    ``lazy`` lexeme ends at its first match, any other at its longest. ``skip_class`` says which
+    terminal of :attr:`GrammarIR.skip` may stand before it.
     """
 
     name: str

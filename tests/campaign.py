@@ -53,6 +53,7 @@ from tests.strategies import (
     NotPrintableError,
     TokenSet,
     byte_tokens,
+    dense_tokens,
     lark_text,
     random_grammar,
     random_tokens,
@@ -117,10 +118,14 @@ def walk_of_seed(seed: int, steps: int = 24, tokens: TokenSet | None = None) -> 
     """The walk that ``seed`` stands for, with ``tokens`` or with some that fit its grammar."""
     rng = random.Random(seed)
     ir = random_grammar(rng)
-    if tokens is None and rng.random() < 0.2:
-        tokens = byte_tokens()
-    elif tokens is None:
-        tokens = random_tokens(rng, ReferenceGrammar(ir))
+    if tokens is None:
+        kind = rng.random()
+        if kind < 0.15:
+            tokens = byte_tokens()
+        elif kind < 0.4:
+            tokens = dense_tokens(rng, ReferenceGrammar(ir))
+        else:
+            tokens = random_tokens(rng, ReferenceGrammar(ir))
     return Walk(seed, ir, tokens, steps)
 
 

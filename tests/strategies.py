@@ -44,6 +44,7 @@ __all__ = [
     "TokenSet",
     "byte_tokens",
     "char_class",
+    "dense_tokens",
     "grammars",
     "lark_text",
     "random_grammar",
@@ -546,6 +547,27 @@ def random_tokens(rng: random.Random, grammar: ReferenceGrammar) -> TokenSet:
         eog.append(len(tokens))
         tokens.append(b"</s>")
     return TokenSet(tuple(tokens), tuple(sorted(set(eog))), tuple(special))
+
+
+def dense_tokens(rng: random.Random, grammar: ReferenceGrammar, count: int = 4000) -> TokenSet:
+    """All strings over a few characters that texts of ``grammar`` use, up to a length.
+
+    Engines treat large subtrees of the vocabulary otherwise than small ones: here each character
+    has a thousand tokens that begin with it. Every byte is a token too.
+    """
+    texts = b"".join(random_text(rng, grammar, 24) for _ in range(8)).decode("utf-8", "ignore")
+    letters = sorted(set(texts)) or ["a"]
+    chosen = rng.sample(letters, min(len(letters), rng.randint(2, 4)))
+    if rng.random() < 0.3:
+        chosen.append(rng.choice("é日😀"))
+    units = [letter.encode() for letter in chosen]
+    tokens = [bytes((byte,)) for byte in range(256)]
+    longest = [b""]
+    while len(tokens) < count and len(longest[0]) < 64:
+        longest = [text + unit for text in longest for unit in units]
+        tokens += longest if len(longest) < count else rng.sample(longest, count)
+    tokens += random_tokens(rng, grammar).tokens
+    return TokenSet((*tokens, b"</s>"), eog=(len(tokens),))
 
 
 # --------------------------------------------------------------------------------------------------

@@ -20,8 +20,10 @@ from hypothesis import strategies as st
 import llgx
 from llgx.ir import (
     Complement,
+    Condition,
     GrammarIR,
     Literal,
+    ParamExpr,
     Production,
     Regex,
     Repeat,
@@ -168,6 +170,7 @@ def test_loops(name: str) -> None:
     grammar = ReferenceGrammar(ir)
     for seed in range(3):
         _compare(Walk(seed, ir, strategies.random_tokens(rng, grammar), steps=12))
+    _compare(Walk(3, ir, strategies.dense_tokens(rng, grammar), steps=12))
 
 
 @pytest.mark.parametrize("name", LOOPS)
@@ -205,6 +208,23 @@ def test_repeats_of_repeats(regex: Regex, lazy: bool) -> None:
     tokens = TokenSet((b"b", b"bb", b"c", b"bc", b"bcb", b".", b"b.", b"bc.", b"</s>"), eog=(8,))
     for seed in range(4):
         compare_walk(Walk(seed, ir, tokens, steps=8))
+
+
+def test_guards_and_a_counted_loop_that_is_full() -> None:
+    guarded = Production(
+        (TerminalRef(0), RuleRef(1, ParamExpr("set_bit", 0))), Condition("bit_clear", 0)
+    )
+    ir = GrammarIR(
+        [
+            Rule("start", [Production((RuleRef(1, ParamExpr("const", 0)),))]),
+            Rule("r", [guarded, Production((), Condition("bit_set", 5))], parametric=True),
+        ],
+        [Terminal("T", Repeat(_B, 1, 5))],
+        start=0,
+    )
+    tokens = strategies.dense_tokens(random.Random(1), ReferenceGrammar(ir))
+    for seed in range(4):
+        compare_walk(Walk(seed, ir, tokens, steps=5))
 
 
 def test_forced_text_that_no_tokens_spell() -> None:
