@@ -32,7 +32,7 @@ from llgx._earley cimport (
     COND_AND, COND_NOT, COND_OR, Cond, Expr, FIRST_ROW, Production, parser_scan, row_accepts,
     row_state, row_t,
 )
-from llgx._lexer cimport DEAD, NO_SET, lexer_step, state_t
+from llgx._lexer cimport DEAD, NO_SET, lexer_saturate, state_t
 from llgx._mask cimport (
     BOUNDARY_MEMO, DIFFERENCE_MASKS, Engine, FORCED_RUNS, LENGTH_CLASSES, MASK_MEMO,
     engine_accepts,
@@ -46,7 +46,7 @@ from llgx._regex cimport (
 from llgx._trie cimport TokenTrie
 
 from llgx import ir as _ir
-from llgx.errors import GrammarError, LimitError, TokenRejected
+from llgx.errors import GrammarError, LimitError, TokenRejected, VocabularyError
 
 cdef enum:
     FRESH = 0x80000000   # flag in Step.state: at the beginning of a lexeme
@@ -142,6 +142,7 @@ cdef class CompiledGrammar:
         self.engine.parser.row_limit = min(limits.rows, 0x7FFFFFFF)
         self.engine.parser.item_limit = min(limits.row_items, 0x0FFFFFFF)
         self.engine.mask_limit = limits.mask_cache_bytes
+        self.engine.heavy = max(1, min(limits.heavy_nodes, 0x7FFFFFFF))
         self.engine.shortcuts = (
             (DIFFERENCE_MASKS if shortcuts.difference_masks else 0)
             | (LENGTH_CLASSES if shortcuts.length_classes else 0)
@@ -779,6 +780,8 @@ cdef class Matcher:
         self.grammar.acquire()
         if row == NONE:
             state = DEAD
+        else:
+            state = lexer_saturate(&engine.lexer, state)
         if state == DEAD or map_get(
             &engine.mask_index, 0, (<uint64_t>row << 32) | state
         ) != NONE:
@@ -910,7 +913,10 @@ cdef class Matcher:
         cdef Matcher probe = self.copy()
         cdef list result = []
         cdef Py_ssize_t at = 0
-        tokens = self._tokenize_after(forced)
+        try:
+            tokens = self._tokenize_after(forced)
+        except VocabularyError:
+            return []  # no tokens spell the text: there is nothing to take
         for token in tokens:
             if probe._reaches_beyond(forced[at:]):
                 break

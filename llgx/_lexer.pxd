@@ -27,6 +27,8 @@ cdef struct Loop:
     LoopKey key
     state_t after        # where a byte that the loop does not take is read: the state itself, or for a
                          # counted loop what follows the repeat
+    bint split           # where it is read depends on the number of characters before: not ``after``
+                         # but ``lexer_loop_at``
     uint32_t low         # characters, the one that led here included, before the loop may be left
     uint32_t high        # characters, the one that led here included, that fit; NONE: no bound
     bint open_end        # after ``high`` characters the lexeme is complete, so that the grammar's
@@ -36,6 +38,7 @@ cdef struct State:
     state_t* row         # next state by byte class, UNKNOWN where not asked for yet; or NULL
     set_t eager          # set to emit on arrival, or NO_SET
     set_t accept         # set to emit when no byte goes on, or NO_SET
+    state_t saturated    # the state that says the same of any one token; UNKNOWN: not asked for
     uint32_t loop        # index into loops, NONE: no loop, UNKNOWN: not asked for yet
     int16_t forced       # the one byte that can follow where that is plain to see, else -1
 
@@ -64,6 +67,8 @@ cdef void lexer_free(Lexer* lx) noexcept nogil
 cdef state_t lexer_start(Lexer* lx, const uint32_t* terminals, uint32_t count) noexcept nogil
 cdef state_t lexer_fill(Lexer* lx, state_t state, uint32_t byte_class) noexcept nogil
 cdef uint32_t lexer_loop(Lexer* lx, state_t state, bint counted) noexcept nogil
+cdef state_t lexer_loop_at(Lexer* lx, state_t state, uint32_t count) noexcept nogil
+cdef state_t lexer_saturate(Lexer* lx, state_t state) noexcept nogil
 cdef state_t lexer_loop_lead(Lexer* lx, state_t state, uint8_t byte) noexcept nogil
 cdef uint32_t utf8_lead(uint8_t byte) noexcept nogil
 cdef uint32_t utf8_next(uint32_t inner, uint8_t byte) noexcept nogil

@@ -30,8 +30,8 @@ from llgx._memory cimport (
     interner_drop, interner_free, interner_put, words_free, words_push,
 )
 from llgx._regex cimport (
-    BYTES_KIND, CONCAT_KIND, EMPTY, EPSILON, HARD, LITERAL_KIND, REPEAT_KIND, Regex, node_t,
-    regex_concat, regex_derive, regex_free, regex_init, regex_is_extendable, regex_is_live, regex_nullable,
+    BYTES_KIND, CONCAT_KIND, COUNTED, EMPTY, EPSILON, HARD, LITERAL_KIND, REPEAT_KIND, Regex, node_t,
+    regex_concat, regex_derive, regex_repeat, regex_saturate, regex_free, regex_init, regex_is_extendable, regex_is_live, regex_nullable,
     regex_words,
 )
 
@@ -155,6 +155,7 @@ cdef state_t _state(Lexer* lx, size_t base) noexcept nogil:
     info.accept = NO_SET
     info.loop = UNKNOWN
     info.forced = -1
+    info.saturated = UNKNOWN
     words = lx.vectors.entries[state].words
     top = lx.scratch.size
     for i in range(0, length, 2):
@@ -323,37 +324,51 @@ cdef bint _self_loop(Lexer* lx, state_t state, Loop* loop) noexcept nogil:
     return lx.fault.code == 0
 
 
-cdef bint _counted_loop(Lexer* lx, state_t state, Loop* loop) noexcept nogil:
-    """Whether ``state`` is one greedy terminal at ``x{low,high} rest`` with x a class of characters.
-
-    The characters of x and the first bytes of ``rest`` must not overlap, so that after k characters
-    the state is known from k alone: ``x{low-k,high-k} rest``, which any other byte reads as ``rest``.
-    """
+cdef const uint32_t* _repeat_of(Lexer* lx, state_t state, node_t* rest) noexcept nogil:
+    """The repeat that the only terminal of ``state`` starts with, and what follows; or NULL."""
     cdef const uint32_t* words = lx.vectors.entries[state].words
-    cdef uint32_t terminal, low, high, b
-    cdef node_t body, rest = EPSILON, derived
-    cdef const uint32_t* repeat
+    rest[0] = EPSILON
+    if lx.vectors.entries[state].length != 2:
+        return NULL
+    words = regex_words(&lx.rx, words[1])
+    if words[0] == CONCAT_KIND:
+        rest[0] = words[2]
+        words = regex_words(&lx.rx, words[1])
+    return words if words[0] == REPEAT_KIND else NULL
+
+
+cdef bint _counted_loop(Lexer* lx, state_t state, Loop* loop) noexcept nogil:
+    """Whether ``state`` is one terminal at ``x{low,high} rest`` that has characters of x alone.
+
+    The loop is made of those characters of x that cannot begin ``rest``. After k of them the lexer is at
+    ``x{low-k,high-k} rest`` for certain. If moreover x has nothing else, any other byte is read as
+    the first of ``rest``, wherever it comes; otherwise the loop is ``split``.
+    """
+    cdef uint32_t low, high, b
+    cdef node_t body, rest, derived
+    cdef const uint32_t* repeat = _repeat_of(lx, state, &rest)
+    cdef uint32_t terminal
     cdef bint any_byte = False, taken
     cdef size_t base
     memset(loop, 0, sizeof(Loop))
-    if lx.vectors.entries[state].length != 2 or lx.lazy[words[0]] \
-            or lx.states[state].eager != NO_SET:
+    if repeat == NULL or lx.states[state].eager != NO_SET:
         return False
-    terminal = words[0]
-    repeat = regex_words(&lx.rx, words[1])
-    if repeat[0] == CONCAT_KIND:
-        rest = repeat[2]
-        repeat = regex_words(&lx.rx, repeat[1])
-    if repeat[0] != REPEAT_KIND:
-        return False
+    terminal = lx.vectors.entries[state].words[0]
     body = repeat[1]
     low = repeat[2]
     high = repeat[3]
+    loop.open_end = regex_nullable(&lx.rx, rest)
+    if loop.open_end and lx.lazy[terminal]:
+        return False
     loop.key.tail = _tail_of(lx, body, EPSILON, True)
+    for b in range(0x80, 0x100):
+        if regex_derive(&lx.rx, rest, lx.rx.classes[b]) != EMPTY:
+            loop.key.tail = TAIL_NONE
     for b in range(256):
         derived = regex_derive(&lx.rx, body, lx.rx.classes[b])
         if b < 128:
-            taken = derived == EPSILON
+            taken = derived == EPSILON and \
+                regex_derive(&lx.rx, rest, lx.rx.classes[b]) == EMPTY
             if taken:
                 loop.key.ascii[b >> 6] |= <uint64_t>1 << (b & 63)
                 any_byte = True
@@ -362,20 +377,68 @@ cdef bint _counted_loop(Lexer* lx, state_t state, Loop* loop) noexcept nogil:
                 loop.key.tail == TAIL_UTF8 and utf8_lead(<uint8_t>b) != 0
             )
         if not taken and derived != EMPTY:
-            return False
-        if taken and regex_derive(&lx.rx, rest, lx.rx.classes[b]) != EMPTY:
-            return False
+            loop.split = True
     if not any_byte or lx.fault.code or low >= NONE - 1 or (high != NONE and high >= NONE - 1):
         return False
-    base = lx.scratch.size
-    if words_push(&lx.scratch, terminal) < 0 or words_push(&lx.scratch, rest) < 0:
-        fault_set(lx.fault, FAULT_MEMORY)
-        return False
-    loop.after = _state(lx, base)
+    if not loop.split:
+        base = lx.scratch.size
+        if words_push(&lx.scratch, terminal) < 0 or words_push(&lx.scratch, rest) < 0:
+            fault_set(lx.fault, FAULT_MEMORY)
+            return False
+        loop.after = _state(lx, base)
     loop.low = low + 1
     loop.high = NONE if high == NONE else high + 1
-    loop.open_end = regex_nullable(&lx.rx, rest)
     return lx.fault.code == 0
+
+
+cdef state_t lexer_loop_at(Lexer* lx, state_t state, uint32_t count) noexcept nogil:
+    """Where a counted loop is ``count`` characters after ``state``; DEAD beyond its end."""
+    cdef node_t rest, node
+    cdef const uint32_t* repeat = _repeat_of(lx, state, &rest)
+    cdef uint32_t terminal = lx.vectors.entries[state].words[0]
+    cdef size_t base = lx.scratch.size
+    if repeat == NULL or (repeat[3] != NONE and count > repeat[3]):
+        return DEAD
+    node = regex_repeat(
+        &lx.rx, repeat[1], repeat[2] - count if repeat[2] > count else 0,
+        NONE if repeat[3] == NONE else repeat[3] - count
+    )
+    node = regex_concat(&lx.rx, node, rest)
+    if words_push(&lx.scratch, terminal) < 0 or words_push(&lx.scratch, node) < 0:
+        fault_set(lx.fault, FAULT_MEMORY)
+        return DEAD
+    return _state(lx, base)
+
+
+cdef state_t lexer_saturate(Lexer* lx, state_t state) noexcept nogil:
+    """The state that stands for ``state`` where no more than one token is read.
+
+    Counters that the longest token cannot count to their end become unbounded, so that the masks
+    along a repeat of thousands are one mask.
+    """
+    cdef const uint32_t* words = lx.vectors.entries[state].words
+    cdef uint32_t length = lx.vectors.entries[state].length
+    cdef uint32_t i
+    cdef size_t base = lx.scratch.size
+    cdef state_t result = lx.states[state].saturated
+    cdef bint counted = False
+    if result != UNKNOWN:
+        return result
+    for i in range(1, length, 2):
+        if lx.rx.info[words[i]].flags & COUNTED and not lx.rx.info[words[i]].flags & HARD:
+            counted = True
+    result = state
+    if counted:
+        for i in range(0, length, 2):
+            if words_push(&lx.scratch, words[i]) < 0 or \
+                    words_push(&lx.scratch, regex_saturate(&lx.rx, words[i + 1])) < 0:
+                fault_set(lx.fault, FAULT_MEMORY)
+                break
+        result = _state(lx, base)
+    if lx.fault.code:
+        return state
+    lx.states[state].saturated = result
+    return result
 
 
 cdef uint32_t lexer_loop(Lexer* lx, state_t state, bint counted) noexcept nogil:
@@ -405,26 +468,19 @@ cdef uint32_t lexer_loop(Lexer* lx, state_t state, bint counted) noexcept nogil:
 
 cdef state_t lexer_loop_lead(Lexer* lx, state_t state, uint8_t byte) noexcept nogil:
     """Where a loop that reads ``state`` after each character is after this first byte of one."""
-    cdef const uint32_t* words
-    cdef node_t rest
-    cdef size_t base
+    cdef node_t rest, node
+    cdef const uint32_t* repeat
+    cdef size_t base = lx.scratch.size
     if lx.loops[lx.states[state].loop].after == state:
         return lexer_step(lx, state, byte)
     # A counted loop: state is x{low,high} rest, so it is d(x) x{low,high} rest.
-    words = lx.vectors.entries[state].words
-    rest = words[1]
-    base = lx.scratch.size
-    if words_push(&lx.scratch, words[0]) < 0 or \
-            words_push(&lx.scratch, _lead_residual(lx, rest, byte)) < 0:
+    repeat = _repeat_of(lx, state, &rest)
+    node = regex_concat(
+        &lx.rx, regex_derive(&lx.rx, repeat[1], lx.rx.classes[byte]),
+        lx.vectors.entries[state].words[1]
+    )
+    if words_push(&lx.scratch, lx.vectors.entries[state].words[0]) < 0 \
+            or words_push(&lx.scratch, node) < 0:
         fault_set(lx.fault, FAULT_MEMORY)
         return DEAD
     return _state(lx, base)
-
-
-cdef node_t _lead_residual(Lexer* lx, node_t node, uint8_t byte) noexcept nogil:
-    cdef const uint32_t* repeat = regex_words(&lx.rx, node)
-    if repeat[0] == CONCAT_KIND:
-        repeat = regex_words(&lx.rx, repeat[1])
-    return regex_concat(
-        &lx.rx, regex_derive(&lx.rx, repeat[1], lx.rx.classes[byte]), node
-    )

@@ -40,8 +40,8 @@ cdef struct Boundary:
 cdef struct Base:        # a loop table that stands for most of a walk
     Table* table
     const uint64_t* bits # tokens that stay in the loop, short enough
-    uint32_t site        # its suffix trie, and the state in which that is read
-    state_t state
+    uint32_t* parts      # pairs: a site on what comes after the loop, and the state in which it is read
+    uint32_t part_count
     uint32_t removed     # token intervals of the site's trie that the table answers wrongly: where
     uint32_t removed_end # they begin and end in Inside.removed
 
@@ -73,6 +73,7 @@ cdef struct Engine:
     Parser parser
     TablePool* pool      # of the vocabulary; kept alive by the owner of the engine
     uint32_t words       # 64-bit words of a bitset
+    uint32_t heavy       # nodes of a subtree from which on it is worth a memo, or a table, of its own
     uint32_t shortcuts
     Site* sites          # 0: the main trie
     uint32_t site_count

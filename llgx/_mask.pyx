@@ -34,17 +34,16 @@ from llgx._earley cimport (
 )
 from llgx._lexer cimport (
     DEAD, NO_SET, TAIL_BYTES, TAIL_NONE, TAIL_UTF8, Loop, LoopKey, lexer_free, lexer_init, lexer_loop,
-    lexer_loop_lead, lexer_step, set_t, state_t, utf8_lead,
+    lexer_loop_at, lexer_loop_lead, lexer_step, set_t, state_t, utf8_lead,
 )
 from llgx._memory cimport (
     FAULT_MEMORY, NONE, Slot, Words, arena_free, arena_take, fault_set, interner_drop,
     interner_free, interner_put, map_clear, map_free,
     map_get, map_put, words_free, words_push, words_reserve,
 )
-from llgx._trie cimport Table, Trie, table_acquire, table_release, table_window
+from llgx._trie cimport Table, Trie, table_acquire, table_release, table_split, table_window
 
 cdef enum:
-    HEAVY = 768          # nodes of a subtree from which on it is worth a memo, or a table, of its own
     LIST_LIMIT = 768     # tokens up to which a mask in the making is a list
     SPARSE_LIMIT = 512   # tokens up to which a finished mask is a list
     DELTA_LIMIT = 256    # tokens by which a finished mask may differ from a shared bitset
@@ -62,8 +61,10 @@ cdef int engine_init(Engine* engine, TablePool* pool, uint32_t terminals) noexce
     engine.words = pool.words
     engine.mask_limit = 256000000
     engine.shortcuts = 31
+    engine.heavy = 768
     if lexer_init(&engine.lexer, terminals, &engine.fault) < 0:
         return -1
+    engine.lexer.rx.saturation = pool.longest
     if parser_init(&engine.parser, &engine.lexer, &engine.fault) < 0:
         return -1
     return 0
@@ -515,8 +516,8 @@ cdef void _bound(
         fault_set(&engine.fault, FAULT_MEMORY)
 
 
-cdef inline bint _heavy(const Trie* trie, uint32_t node) noexcept nogil:
-    return trie.end[node] - node >= HEAVY
+cdef inline bint _heavy(const Engine* engine, const Trie* trie, uint32_t node) noexcept nogil:
+    return trie.end[node] - node >= engine.heavy
 
 
 cdef inline bint _leaf(const Trie* trie, uint32_t node) noexcept nogil:
@@ -557,7 +558,7 @@ cdef bint _visit(Engine* engine, uint32_t where, uint32_t node, state_t state) n
     _inside_tokens(engine, site, node)
     if _leaf(trie, node):
         return False
-    if engine.shortcuts & DIFFERENCE_MASKS and _heavy(trie, node) and not site.filtered \
+    if engine.shortcuts & DIFFERENCE_MASKS and _heavy(engine, trie, node) and not site.filtered \
             and engine.lexer.states[state].forced < 0:
         nested = _site(engine, trie, node, 0, NONE, site.table, site.depth)
         if nested != NONE:
@@ -779,7 +780,7 @@ cdef uint32_t _choose_bases(
     while picked < CANDIDATES:
         best = NONE
         for j in range(known):
-            if found[j].weight >= HEAVY and (best == NONE or found[j].weight > found[best].weight):
+            if found[j].weight >= engine.heavy and (best == NONE or found[j].weight > found[best].weight):
                 best = j
         if best == NONE:
             break
@@ -804,13 +805,18 @@ cdef uint32_t _choose_bases(
                 wrong += (trie.end[j] - j) >> 2  # its tokens are cleared, which is cheap
             else:
                 wrong += _apart(engine, trie, j, targets[i], candidate.target)
-        if right < HEAVY or right < wrong:
+        if right < engine.heavy or right < wrong:
             continue
         candidate.table = _table(engine, site.table, site.root, &loop.key)
         if candidate.table == NULL:
             break
-        if loop.open_end and loop.high < candidate.table.longest:
-            continue  # a token may run past the counter's end into the next lexeme
+        if loop.open_end and loop.high != NONE and (
+            loop.high < candidate.table.longest or engine.parser.stride == 5
+            or loop.high < candidate.table.suffix.prefix_high
+        ):
+            # A token may run past the counter's end into the next lexeme, or end there at a row
+            # that a guard leaves dead.
+            continue
         chosen[picked] = candidate
         picked += 1
     return picked
@@ -832,6 +838,43 @@ cdef bint _same_lead(
     return target == lexer_loop_lead(&engine.lexer, candidate.target, byte)
 
 
+cdef void _set_parts(
+    Engine* engine, Base* base, state_t target, const Loop* loop, uint32_t depth
+) noexcept nogil:
+    """Say where and how the tokens that leave a base's loop are read on."""
+    cdef uint32_t k, site, count = 0
+    cdef state_t state
+    cdef Trie* split = NULL
+    if loop.split:
+        split = table_split(engine.pool, base.table, &count)
+        if split == NULL:
+            fault_set(&engine.fault, FAULT_MEMORY)
+            return
+    base.part_count = 0
+    base.parts = <uint32_t*>arena_take(&engine.inside_arena, (2 * count + 2) * sizeof(uint32_t))
+    if base.parts == NULL:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return
+    if not loop.split:
+        base.parts[0] = _site(
+            engine, &base.table.suffix, 0, loop.low, loop.high, base.table, depth
+        )
+        base.parts[1] = loop.after
+        base.part_count = 1
+        return
+    for k in range(1, count + 1):
+        # ``target`` is the state after the first character.
+        state = lexer_loop_at(&engine.lexer, target, k - 1)
+        if state == DEAD or split[k].token_count == 0:
+            continue
+        site = _site(engine, &split[k], 0, 0, NONE, base.table, SITE_DEPTH)
+        if engine.fault.code:
+            return
+        base.parts[2 * base.part_count] = site
+        base.parts[2 * base.part_count + 1] = state
+        base.part_count += 1
+
+
 cdef void _explore(
     Engine* engine, uint32_t where, state_t state, Base* bases, uint32_t* base_count
 ) noexcept nogil:
@@ -849,7 +892,7 @@ cdef void _explore(
     cdef bint killed = False
     cdef bint paired[256]
     base_count[0] = 0
-    if not engine.shortcuts & DIFFERENCE_MASKS or not _heavy(trie, site.root) \
+    if not engine.shortcuts & DIFFERENCE_MASKS or not _heavy(engine, trie, site.root) \
             or site.depth >= SITE_DEPTH or site.filtered \
             or engine.lexer.states[state].forced >= 0:
         _inside_walk(engine, where, site.root, state)
@@ -879,14 +922,11 @@ cdef void _explore(
         loop = engine.lexer.loops[chosen[k].loop]
         bases[k].table = chosen[k].table
         bases[k].bits = table_window(engine.pool, chosen[k].table, loop.high)
-        bases[k].state = loop.after
-        bases[k].site = _site(
-            engine, &chosen[k].table.suffix, 0, loop.low, loop.high, chosen[k].table,
-            site.depth + 1
-        )
         bases[k].removed = <uint32_t>engine.removed.size
-        if bases[k].bits == NULL or bases[k].site == NONE:
+        if bases[k].bits == NULL:
             fault_set(&engine.fault, FAULT_MEMORY)
+        _set_parts(engine, &bases[k], chosen[k].target, &loop, site.depth + 1)
+        if engine.fault.code:
             return
         for i in range(count):
             byte = trie.child_byte[first + i]
@@ -894,7 +934,7 @@ cdef void _explore(
                 continue
             node = trie.child_node[first + i]
             if owner[i] == 255 and not paired[i] and byte < 0x80 and loop.high == NONE \
-                    and loop.after == chosen[k].target and targets[i] != DEAD \
+                    and loop.after == chosen[k].target and not loop.split and targets[i] != DEAD \
                     and engine.lexer.states[targets[i]].eager == NO_SET:
                 paired[i] = True
                 _pair_visit(engine, where, node, targets[i], chosen[k].target, &loop.key)
@@ -1015,7 +1055,7 @@ cdef inline bint _nests(
     Engine* engine, uint32_t where, uint32_t node, state_t state
 ) noexcept nogil:
     """Whether what follows ``node`` in ``state`` is better asked for as a mask of its own."""
-    return engine.shortcuts & DIFFERENCE_MASKS and _heavy(engine.sites[where].trie, node) \
+    return engine.shortcuts & DIFFERENCE_MASKS and _heavy(engine, engine.sites[where].trie, node) \
         and not engine.sites[where].filtered and engine.depth < DEPTH_LIMIT \
         and engine.lexer.states[state].forced < 0
 
@@ -1234,7 +1274,8 @@ cdef void _compose(
                 return
             target = engine.level - 1
         _put_bits(engine, target, base.bits)
-        _nested(engine, target, base.site, row, base.state)
+        for j in range(base.part_count):
+            _nested(engine, target, base.parts[2 * j], row, base.parts[2 * j + 1])
         for j in range(base.removed, base.removed_end, 2):
             _remove_places(engine, target, trie, inside.removed[j], inside.removed[j + 1])
         if target != level:

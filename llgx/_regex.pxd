@@ -25,6 +25,7 @@ cdef enum NodeFlag:
     LIVE = 8             # matches some string
     EXTENDABLE_KNOWN = 16
     EXTENDABLE = 32      # matches some string that is not empty
+    COUNTED = 64         # holds a counter that a token cannot count to its end
 
 cdef enum:
     EMPTY = 0            # node ids of the constants
@@ -52,6 +53,7 @@ cdef struct Regex:
     uint32_t node_limit
     uint32_t depth_limit
     uint32_t step_limit  # of one emptiness check
+    uint32_t saturation  # bytes that no token is longer than; set before nodes are made
     Fault* fault         # where trouble is reported; not owned
 
 cdef int regex_init(Regex* rx, Fault* fault) noexcept nogil
@@ -66,6 +68,7 @@ cdef node_t regex_not(Regex* rx, node_t node) noexcept nogil
 cdef node_t regex_repeat(Regex* rx, node_t node, uint32_t low, uint32_t high) noexcept nogil
 cdef node_t regex_nonempty(Regex* rx, node_t node) noexcept nogil
 cdef node_t regex_derive(Regex* rx, node_t node, uint32_t byte_class) noexcept nogil
+cdef node_t regex_saturate(Regex* rx, node_t node) noexcept nogil
 cdef bint regex_is_live(Regex* rx, node_t node) noexcept nogil
 cdef bint regex_is_extendable(Regex* rx, node_t node) noexcept nogil
 cdef int raise_fault(Fault* fault, object limits) except -1

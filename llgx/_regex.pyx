@@ -95,7 +95,16 @@ cdef node_t _node(Regex* rx, const uint32_t* words, uint32_t length) noexcept no
         flags = rx.info[words[1]].flags & (NULLABLE | HARD)
         if words[2] == 0:
             flags |= NULLABLE
+        if words[2] > rx.saturation or (words[3] > rx.saturation and words[3] != NONE):
+            flags |= COUNTED
         depth = rx.info[words[1]].depth
+    if words[0] == CONCAT_KIND:
+        flags |= (rx.info[words[1]].flags | rx.info[words[2]].flags) & COUNTED
+    elif words[0] == ALT_KIND:
+        for i in range(1, length):
+            flags |= rx.info[words[i]].flags & COUNTED
+    elif words[0] == REPEAT_KIND:
+        flags |= rx.info[words[1]].flags & COUNTED
     rx.info[node].kind = <uint8_t>words[0]
     rx.info[node].flags = flags
     rx.info[node].depth = <uint16_t>(depth + 1)
@@ -115,6 +124,7 @@ cdef int regex_init(Regex* rx, Fault* fault) noexcept nogil:
     rx.node_limit = 4000000
     rx.depth_limit = 4000
     rx.step_limit = 500000
+    rx.saturation = NONE - 1
     words[0] = EMPTY_KIND
     _node(rx, words, 1)
     words[0] = EPSILON_KIND
@@ -294,8 +304,8 @@ cdef node_t regex_repeat(Regex* rx, node_t node, uint32_t low, uint32_t high) no
         low = 0
     inner = regex_words(rx, node)
     if inner[0] == REPEAT_KIND and inner[3] == NONE and inner[2] <= 1:
-        # (a*){..} and (a+){..}: the outer counter adds nothing but, perhaps, the empty string.
-        return regex_repeat(rx, inner[1], inner[2] if low else 0, NONE)
+        # (a*){..} is a*, and (a+){low,..} is a{low,}: an unbounded repeat makes up for any other.
+        return regex_repeat(rx, inner[1], low if inner[2] else 0, NONE)
     words[0] = REPEAT_KIND
     words[1] = node
     words[2] = low
@@ -727,6 +737,38 @@ cdef bint regex_is_extendable(Regex* rx, node_t node) noexcept nogil:
     if not rx.fault.code:
         rx.info[node].flags |= EXTENDABLE_KNOWN | (EXTENDABLE if found else 0)
     return found
+
+
+# --------------------------------------------------------------------------- saturation
+
+cdef node_t regex_saturate(Regex* rx, node_t node) noexcept nogil:
+    """``node`` with every counter beyond ``saturation`` taken as unbounded, or as out of reach.
+
+    For the first ``saturation`` bytes of a string the result lives, matches and goes on just as
+    ``node`` does. Only for nodes that are not HARD: what lives there may depend on more bytes.
+    """
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef uint32_t i, length, low, high
+    cdef size_t base
+    cdef node_t left, right
+    if not rx.info[node].flags & COUNTED or rx.info[node].flags & HARD:
+        return node
+    if words[0] == CONCAT_KIND:
+        left = regex_saturate(rx, words[1])
+        right = regex_saturate(rx, words[2])
+        return regex_concat(rx, left, right)
+    if words[0] == ALT_KIND:
+        base = rx.stack.size
+        length = rx.nodes.entries[node].length
+        for i in range(1, length):
+            left = regex_saturate(rx, words[i])
+            if words_push(&rx.stack, left) < 0:
+                fault_set(rx.fault, FAULT_MEMORY)
+                break
+        return regex_alt(rx, base)
+    low = words[2] if words[2] <= rx.saturation else rx.saturation + 1
+    high = NONE if words[3] > rx.saturation else words[3]
+    return regex_repeat(rx, regex_saturate(rx, words[1]), low, high)
 
 
 # --------------------------------------------------------------------------- from trees

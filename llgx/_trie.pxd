@@ -31,6 +31,8 @@ cdef struct Table:
     uint64_t* bits       # the same as a bitset over token ids
     uint64_t** windows   # by number of characters: bitset of those that need at most so many, or NULL
     Trie suffix          # what comes after the loop, of the tokens that leave it after >= 1 character
+    Trie* split          # by number of characters 1 .. split_count: the suffix trie of the tokens that
+    uint32_t split_count # leave the loop after so many; NULL until asked for
     Table* parent        # table whose suffix trie was walked, or NULL
     uint32_t references  # grammars and tables that use it
     uint64_t last_use
@@ -40,6 +42,7 @@ cdef struct Table:
 cdef struct TablePool:
     Trie trie            # the main trie
     uint32_t words       # 64-bit words of a bitset over token ids
+    uint32_t longest     # bytes of the longest text token
     PyThread_type_lock lock  # of everything below
     Table* tables
     size_t bytes         # of all tables
@@ -59,4 +62,5 @@ cdef Table* table_acquire(
     TablePool* pool, Table* parent, uint32_t root, const LoopKey* key
 ) noexcept nogil
 cdef void table_release(TablePool* pool, Table* table) noexcept nogil
+cdef Trie* table_split(TablePool* pool, Table* table, uint32_t* count) noexcept nogil
 cdef const uint64_t* table_window(TablePool* pool, Table* table, uint32_t high) noexcept nogil

@@ -301,6 +301,9 @@ cdef void _table_free(Table* table) noexcept nogil:
         for i in range(table.longest + 1):
             free(table.windows[i])
     free(table.windows)
+    for i in range(1, table.split_count + 1):
+        _trie_free(&table.split[i])
+    free(table.split)
     free(table)
 
 
@@ -443,6 +446,57 @@ cdef const uint64_t* table_window(TablePool* pool, Table* table, uint32_t high) 
     return bits
 
 
+cdef Trie* table_split(TablePool* pool, Table* table, uint32_t* count) noexcept nogil:
+    """The suffix tries by number of characters before them, 1 to ``count``, at their own index.
+
+    Made by walking the loop once more, and kept with the table; NULL when memory is out.
+    """
+    cdef Words whole, leaving, places
+    cdef uint32_t i, k, deepest = 0
+    cdef size_t at
+    cdef bint failed = False
+    memset(&whole, 0, sizeof(Words))
+    memset(&leaving, 0, sizeof(Words))
+    memset(&places, 0, sizeof(Words))
+    PyThread_acquire_lock(pool.lock, WAIT_LOCK)
+    if table.split == NULL:
+        failed = _walk_loop(table.trie, table.root, &table.key, &whole, &leaving) < 0
+        for i in range(2, <uint32_t>leaving.size, 3):
+            if leaving.at[i] > deepest:
+                deepest = leaving.at[i]
+        table.split = <Trie*>calloc(deepest + 1, sizeof(Trie))
+        failed = failed or table.split == NULL
+        if not failed:
+            table.split_count = deepest
+        for k in range(1, deepest + 1):
+            if failed:
+                break
+            places.size = 0
+            at = 0
+            while at < leaving.size and not failed:
+                if leaving.at[at + 2] == k:
+                    failed = words_reserve(&places, 3) < 0
+                    if not failed:
+                        memcpy(places.at + places.size, leaving.at + at, 3 * sizeof(uint32_t))
+                        places.size += 3
+                at += 3
+            failed = failed or _merge_suffixes(table.trie, &places, &table.split[k]) < 0
+            table.bytes += table.split[k].bytes
+            pool.bytes += table.split[k].bytes
+        if failed:
+            for k in range(1, table.split_count + 1):
+                _trie_free(&table.split[k])
+            free(table.split)
+            table.split = NULL
+            table.split_count = 0
+    count[0] = table.split_count
+    PyThread_release_lock(pool.lock)
+    words_free(&whole)
+    words_free(&leaving)
+    words_free(&places)
+    return table.split
+
+
 # --------------------------------------------------------------------------- the Python class
 
 cdef class TokenTrie:
@@ -519,6 +573,8 @@ cdef class TokenTrie:
                 self.pool.trie.tokens[place] = token
                 text = self.text + self.text_at[token]
                 length = <uint32_t>(self.text_at[token + 1] - self.text_at[token])
+                if length > self.pool.longest:
+                    self.pool.longest = length
                 common = 0
                 while common < length and common < before_length and text[common] == before[common]:
                     common += 1

@@ -202,6 +202,7 @@ class GrammarIR:
             raise ValueError(f"start rule {self.start} out of range")
         if self.rules[self.start].parametric:
             raise ValueError("the start rule cannot take a parameter")
+        skipped = set(self.skip)
         for index in self.skip:
             if not -1 <= index < len(self.terminals):
                 raise ValueError(f"skip terminal {index} out of range")
@@ -212,6 +213,9 @@ class GrammarIR:
             for production in rule.productions:
                 for symbol in production.symbols:
                     self._check_symbol(rule, symbol)
+                    if isinstance(symbol, TerminalRef) and symbol.index in skipped:
+                        name = self.terminals[symbol.index].name
+                        raise ValueError(f"skip terminal {name} stands in rule {rule.name}")
 
     def _check_symbol(self, rule: Rule, symbol: Symbol) -> None:
         if isinstance(symbol, TerminalRef):

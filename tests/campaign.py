@@ -92,6 +92,9 @@ def _configurations() -> Iterator[Configuration]:
         yield Configuration(f"without {name}", Shortcuts(**{name: False}))
     tiny = dataclasses.replace(DEFAULT_LIMITS, mask_cache_bytes=1)
     yield Configuration("tiny cache", Shortcuts(), tiny)
+    # Small vocabularies have no node of 768 below it: these reach nested masks and loop tables there.
+    for nodes in (2, 12):
+        yield Configuration(f"heavy from {nodes} nodes", Shortcuts(), Limits(heavy_nodes=nodes))
     yield Configuration(
         "tiny cache, no boundary memo", Shortcuts(boundary_memo=False, mask_memo=False), tiny
     )
@@ -447,7 +450,7 @@ def dump(walk: Walk) -> str:
         text = "".join(f"# {line}\n" for line in lark_text(walk.ir).splitlines())
     except NotPrintableError as error:
         text = f"# not printable as Lark: {error}\n"
-    tokens = repr(walk.tokens) if len(walk.tokens.tokens) < 1000 else "real_tokens(PATH)"
+    tokens = repr(walk.tokens) if len(walk.tokens.tokens) < 10_000 else "real_tokens(PATH)"
     return (
         f"{text}from llgx.ir import *\nfrom tests.campaign import *\n"
         f"from tests.strategies import TokenSet\n"

@@ -558,6 +558,8 @@ def dense_tokens(rng: random.Random, grammar: ReferenceGrammar, count: int = 400
     texts = b"".join(random_text(rng, grammar, 24) for _ in range(8)).decode("utf-8", "ignore")
     letters = sorted(set(texts)) or ["a"]
     chosen = rng.sample(letters, min(len(letters), rng.randint(2, 4)))
+    if len(chosen) == 1:
+        chosen.append("a" if chosen[0] != "a" else "b")
     if rng.random() < 0.3:
         chosen.append(rng.choice("é日😀"))
     units = [letter.encode() for letter in chosen]
