@@ -5,7 +5,8 @@ The public names; the modules behind them are documented in docs/architecture.md
 
 from __future__ import annotations
 
-from llgx._core import CompiledGrammar, Matcher, fill_bitmasks
+from llgx._compiled import CompiledGrammar
+from llgx._core import Matcher, fill_bitmasks
 from llgx.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from llgx.errors import (
     GrammarError,
@@ -15,6 +16,7 @@ from llgx.errors import (
     TokenRejected,
     VocabularyError,
 )
+from llgx.explanation import Explanation
 from llgx.grammar import Grammar
 from llgx.limits import Limits, Shortcuts
 from llgx.llama import LogitsProcessor, LogitsProcessorList, logits_processors
@@ -24,6 +26,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CompiledGrammar",
+    "Explanation",
     "Grammar",
     "GrammarError",
     "LimitError",

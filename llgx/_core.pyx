@@ -1,14 +1,12 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Compiled grammars and matchers: what the rest of llgx sees of the engine.
+"""Matchers: the state of one sequence under a compiled grammar.
 
-A :class:`CompiledGrammar` owns an engine (lexer, parser, masks), all of which is built lazily and shared
-by the :class:`Matcher` objects of its sequences. A matcher is a stack with one entry per consumed token,
-(row, lexer state, at the beginning of a lexeme or not), so that ``rollback``, ``copy`` and ``reset`` cost
-next to nothing.
+A :class:`Matcher` is a stack with one entry per consumed token, (row, lexer state, at the beginning of
+a lexeme or not), so that ``rollback``, ``copy`` and ``reset`` cost next to nothing. Everything else is
+shared by all matchers of a grammar.
 
-Invariants: every public method either succeeds or raises and leaves the object as it was. An engine is
-touched under its lock only; a mask that is not in the memo is computed without the GIL. A matcher itself
-belongs to one thread at a time.
+Invariants: every public method either succeeds or raises and leaves the object as it was. A mask that is
+not in the memo is computed without the GIL. A matcher belongs to one thread at a time.
 
 Cost: ``fill_bitmask`` of a known state copies the mask (16 KB for 128k tokens) and sets a few bits;
 ``consume`` steps the lexer once per byte.
@@ -16,37 +14,23 @@ Cost: ``fill_bitmask`` of a known state copies the mask (16 KB for 128k tokens) 
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from cpython.buffer cimport (
-    PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer,
+    PyBUF_FORMAT, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer,
 )
-from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.long cimport PyLong_AsLongLongAndOverflow
-from cpython.pythread cimport (
-    NOWAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock,
-    PyThread_release_lock, PyThread_type_lock, WAIT_LOCK,
-)
 
-from llgx._earley cimport (
-    COND_AND, COND_NOT, COND_OR, Cond, Expr, FIRST_ROW, Production, parser_scan, row_accepts,
-    row_state, row_t,
-)
+from llgx._compiled cimport CompiledGrammar
+from llgx._earley cimport FIRST_ROW, parser_scan, row_state, row_t
+from llgx._engine cimport Engine, child_place
 from llgx._lexer cimport DEAD, NO_SET, lexer_saturate, state_t
-from llgx._mask cimport (
-    BOUNDARY_MEMO, DIFFERENCE_MASKS, Engine, FORCED_RUNS, LENGTH_CLASSES, MASK_MEMO,
-    engine_accepts,
-    engine_begin, engine_fill, engine_free, engine_init, engine_step,
-)
+from llgx._mask cimport engine_accepts, engine_fill, engine_step
 from llgx._memory cimport NONE, map_get
-from llgx._regex cimport (
-    EMPTY, HARD, node_t, raise_fault, regex_freeze_classes, regex_is_live, regex_lower,
-    regex_nonempty, regex_nullable,
-)
 from llgx._trie cimport TokenTrie
 
-from llgx import ir as _ir
-from llgx.errors import GrammarError, LimitError, TokenRejected, VocabularyError
+from llgx.errors import TokenRejected, VocabularyError
+from llgx.explanation import Explanation
 
 cdef enum:
     FRESH = 0x80000000   # flag in Step.state: at the beginning of a lexeme
@@ -58,448 +42,6 @@ cdef struct Step:
     uint32_t state       # lexer state, FRESH added at the beginning of a lexeme
     uint32_t token
 
-
-# --------------------------------------------------------------------------- grammars
-
-cdef dict _EXPR_OPS = {
-    "const": 0, "self": 1, "set_bit": 2, "clear_bit": 3, "bit_and": 4, "bit_or": 5, "incr": 6,
-    "decr": 7,
-}
-cdef dict _COND_OPS = {
-    "true": 0, "eq": 1, "ne": 2, "lt": 3, "le": 4, "gt": 5, "ge": 6, "bit_count_eq": 7,
-    "bit_count_ne": 8, "bit_count_lt": 9, "bit_count_le": 10, "bit_count_gt": 11,
-    "bit_count_ge": 12, "bit_set": 13, "bit_clear": 14, "is_ones": 15, "is_zeros": 16, "and": 17,
-    "or": 18, "not": 19,
-}
-
-
-cdef class CompiledGrammar:
-    """A grammar bound to a vocabulary: immutable for its users, shareable between threads.
-
-    Made by :meth:`llgx.Grammar.compile`. Raises :class:`GrammarError` if the grammar matches no text
-    at all, :class:`LimitError` if it passes a cap, ``ValueError`` for an inconsistent ``ir``.
-    Compiling is linear in the grammar; everything else is built when a matcher first needs it.
-    """
-
-    cdef Engine engine
-    cdef TokenTrie trie
-    cdef PyThread_type_lock lock
-    cdef uint32_t* eog
-    cdef uint32_t eog_count
-    cdef uint8_t* is_eog
-    cdef readonly object vocabulary
-    cdef readonly object limits
-    cdef readonly object shortcuts
-    cdef readonly tuple warnings
-    cdef readonly bint forcing
-    cdef tuple names             # of terminals
-    cdef object __weakref__
-
-    def __cinit__(self, ir, vocabulary, limits, shortcuts):
-        cdef uint32_t index, size
-        self.vocabulary = vocabulary
-        self.limits = limits
-        self.shortcuts = shortcuts
-        self.trie = vocabulary.trie
-        self.lock = PyThread_allocate_lock()
-        if self.lock == NULL:
-            raise MemoryError
-        ir.check()
-        self.forcing = ir.forcing
-        if engine_init(&self.engine, &self.trie.pool, <uint32_t>len(ir.terminals)) < 0:
-            raise MemoryError
-        size = <uint32_t>self.trie.vocabulary_size
-        self.eog = <uint32_t*>malloc((len(vocabulary.eog) + 1) * sizeof(uint32_t))
-        self.is_eog = <uint8_t*>calloc(size + 1, 1)
-        if self.eog == NULL or self.is_eog == NULL:
-            raise MemoryError
-        for index in vocabulary.eog:
-            if index >= size:
-                raise ValueError(f"end token {index} is not in the vocabulary of {size}")
-            self.eog[self.eog_count] = index
-            self.eog_count += 1
-            self.is_eog[index] = 1
-        self._set_limits()
-        self._load(ir)
-        if engine_begin(&self.engine) < 0:
-            raise_fault(&self.engine.fault, limits)
-            raise MemoryError
-
-    def __dealloc__(self):
-        engine_free(&self.engine)
-        free(self.eog)
-        free(self.is_eog)
-        if self.lock != NULL:
-            PyThread_free_lock(self.lock)
-
-    cdef int _set_limits(self) except -1:
-        cdef object limits = self.limits
-        cdef object shortcuts = self.shortcuts
-        self.engine.lexer.rx.node_limit = min(limits.regex_nodes, 0x7FFFFFFF)
-        self.engine.lexer.rx.depth_limit = min(limits.regex_depth, 20000)
-        self.engine.lexer.rx.step_limit = min(limits.emptiness_steps, 0x7FFFFFFF)
-        self.engine.lexer.state_limit = min(limits.lexer_states, 0x7FFFFFFE)
-        self.engine.parser.row_limit = min(limits.rows, 0x7FFFFFFF)
-        self.engine.parser.item_limit = min(limits.row_items, 0x0FFFFFFF)
-        self.engine.mask_limit = limits.mask_cache_bytes
-        self.engine.heavy = max(1, min(limits.heavy_nodes, 0x7FFFFFFF))
-        self.engine.shortcuts = (
-            (DIFFERENCE_MASKS if shortcuts.difference_masks else 0)
-            | (LENGTH_CLASSES if shortcuts.length_classes else 0)
-            | (BOUNDARY_MEMO if shortcuts.boundary_memo else 0)
-            | (MASK_MEMO if shortcuts.mask_memo else 0)
-            | (FORCED_RUNS if shortcuts.forced_runs else 0)
-        )
-        return 0
-
-    cdef int _load(self, ir) except -1:
-        """Lower the terminals, drop what cannot take part in a text, and lay out the rest."""
-        cdef list rules = [list(rule.productions) for rule in ir.rules]
-        cdef list reached = _reachable(rules, ir.start)
-        cdef set terminals = set()
-        cdef Py_ssize_t count = 0
-        for index in reached:
-            for production in rules[index]:
-                count += 1 + len(production.symbols)
-                for symbol in production.symbols:
-                    if type(symbol) is _ir.TerminalRef:
-                        terminals.add(symbol.index)
-        if count > self.limits.symbols:
-            raise LimitError(f"the grammar has {count} symbols", limit="symbols")
-        used_skip = {ir.skip[ir.terminals[index].skip_class] for index in terminals} - {-1}
-        nullable, empty = self._lower_terminals(ir, sorted(terminals | used_skip))
-        # A terminal that may match nothing stands for a rule that derives it or nothing; only
-        # matches of at least one byte are the lexer's business.
-        cdef dict helper = {}
-        for index in sorted(nullable & terminals):
-            helper[index] = len(rules)
-            body = [_ir.Production(())]
-            if index not in empty:
-                body.append(_ir.Production((_ir.TerminalRef(index),)))
-            rules.append(body)
-        if helper:
-            for index in reached:
-                rules[index] = [_with_helpers(production, helper) for production in rules[index]]
-        productive = _productive(rules, empty)
-        if ir.start not in productive:
-            raise GrammarError(_unproductive_message(ir, rules, productive, empty))
-        for index in range(len(rules)):
-            rules[index] = [
-                production for production in rules[index]
-                if _can_derive(production, productive, empty)
-            ]
-        reached = _reachable(rules, ir.start)
-        self._lay_out(ir, rules, reached)
-        self.names = tuple([terminal.name for terminal in ir.terminals])
-        self.warnings = tuple(ir.warnings)
-        for index in range(len(ir.terminals)):
-            skip = ir.skip[ir.terminals[index].skip_class]
-            if skip < 0 or skip in empty or skip not in used_skip:
-                self.engine.parser.skip_of[index] = NONE
-            else:
-                self.engine.parser.skip_of[index] = skip
-        return 0
-
-    cdef tuple _lower_terminals(self, ir, list order):
-        """Set the lexer's terminals; which of them are nullable, and which have no longer match."""
-        cdef dict memo = {}
-        cdef dict nodes = {}
-        cdef node_t node
-        cdef set nullable = set(), empty = set()
-        for index in order:
-            terminal = ir.terminals[index]
-            node = regex_lower(&self.engine.lexer.rx, terminal.regex, memo, 0)
-            raise_fault(&self.engine.fault, self.limits)
-            if regex_nullable(&self.engine.lexer.rx, node):
-                nullable.add(index)
-                node = regex_nonempty(&self.engine.lexer.rx, node)
-            self.engine.lexer.initial[index] = node
-            self.engine.lexer.lazy[index] = terminal.lazy
-        for index in set(ir.skip) - {-1}:
-            self.engine.lexer.skip[index] = 1
-        raise_fault(&self.engine.fault, self.limits)
-        regex_freeze_classes(&self.engine.lexer.rx)
-        for index in order:
-            node = self.engine.lexer.initial[index]
-            with nogil:
-                if not regex_is_live(&self.engine.lexer.rx, node):
-                    node = EMPTY
-            raise_fault(&self.engine.fault, self.limits)
-            self.engine.lexer.initial[index] = node
-            if node == EMPTY:
-                empty.add(index)
-        return nullable, empty
-
-    cdef int _lay_out(self, ir, list rules, list reached) except -1:
-        """Fill the parser's arrays with the rules ``reached``, the start rule's parent added."""
-        cdef dict number = {rule: at for at, rule in enumerate(reached)}
-        cdef list exprs = [], conds = []
-        cdef dict expr_index = {}
-        cdef Py_ssize_t places = 2, productions = 1
-        cdef uint32_t at = 0, made = 0, rule, i
-        cdef bint parametric = False
-        for index in reached:
-            productions += len(rules[index])
-            for production in rules[index]:
-                places += 1 + len(production.symbols)
-        cdef uint32_t rule_count = <uint32_t>len(reached) + 1
-        ps = &self.engine.parser
-        ps.symbols = <uint32_t*>malloc(places * sizeof(uint32_t))
-        ps.argument = <uint32_t*>malloc(places * sizeof(uint32_t))
-        ps.owner = <uint32_t*>malloc(places * sizeof(uint32_t))
-        ps.rules = <uint32_t*>malloc((rule_count + 1) * sizeof(uint32_t))
-        ps.productions = <Production*>malloc(productions * sizeof(Production))
-        ps.nullable = <uint8_t*>calloc(rule_count + 1, 1)
-        ps.skip_of = <uint32_t*>malloc((len(ir.terminals) + 1) * sizeof(uint32_t))
-        if ps.symbols == NULL or ps.argument == NULL or ps.owner == NULL or ps.rules == NULL \
-                or ps.productions == NULL or ps.nullable == NULL or ps.skip_of == NULL:
-            raise MemoryError
-        ps.rule_count = rule_count
-        ps.start_rule = rule_count - 1
-        ps.initial_skip = ir.initial_skip
-        ps.skip_once = ir.skip_once
-        start = [_ir.Production((_ir.RuleRef(ir.start),))]
-        for rule in range(rule_count):
-            ps.rules[rule] = made
-            for production in (rules[reached[rule]] if rule < rule_count - 1 else start):
-                ps.productions[made].place = at
-                ps.productions[made].condition = NONE
-                if production.condition is not None:
-                    parametric = True
-                    ps.productions[made].condition = <uint32_t>len(conds)
-                    _flatten_condition(production.condition, conds)
-                made += 1
-                for symbol in production.symbols:
-                    ps.owner[at] = rule
-                    ps.argument[at] = NONE
-                    if type(symbol) is _ir.TerminalRef:
-                        ps.symbols[at] = 2 * <uint32_t>symbol.index + 1
-                    else:
-                        ps.symbols[at] = 2 * <uint32_t>number[symbol.index]
-                        if symbol.argument is not None:
-                            parametric = True
-                            if symbol.argument not in expr_index:
-                                expr_index[symbol.argument] = len(exprs)
-                                exprs.append(symbol.argument)
-                            ps.argument[at] = expr_index[symbol.argument]
-                    at += 1
-                ps.owner[at] = rule
-                ps.symbols[at] = NONE
-                ps.argument[at] = NONE
-                at += 1
-        ps.rules[rule_count] = made
-        for rule, status in _nullable(rules, reached, ir).items():
-            ps.nullable[number[rule]] = status
-        ps.stride = 5 if parametric else 3
-        ps.exprs = <Expr*>calloc(len(exprs) + 1, sizeof(Expr))
-        ps.conds = <Cond*>calloc(len(conds) + 1, sizeof(Cond))
-        if ps.exprs == NULL or ps.conds == NULL:
-            raise MemoryError
-        for i in range(<uint32_t>len(exprs)):
-            ps.exprs[i].op = _EXPR_OPS[exprs[i].op]
-            ps.exprs[i].a = exprs[i].a & 0xFFFFFFFFFFFFFFFF
-            ps.exprs[i].b = exprs[i].b & 0xFFFFFFFFFFFFFFFF
-        for i in range(<uint32_t>len(conds)):
-            condition, first = conds[i]
-            ps.conds[i].op = _COND_OPS[condition.op]
-            ps.conds[i].a = condition.a
-            ps.conds[i].b = condition.b
-            ps.conds[i].value = condition.value & 0xFFFFFFFFFFFFFFFF
-            ps.conds[i].first = first
-            ps.conds[i].count = <uint32_t>len(condition.items)
-        return 0
-
-    cdef int acquire(self) except -1:
-        """Take the engine's lock, without the GIL if it has to be waited for."""
-        if not PyThread_acquire_lock(self.lock, NOWAIT_LOCK):
-            with nogil:
-                PyThread_acquire_lock(self.lock, WAIT_LOCK)
-        return 0
-
-    cdef int release(self) except -1:
-        """Give the lock back; raise what a kernel reported."""
-        cdef int code = self.engine.fault.code
-        if code == 0:
-            PyThread_release_lock(self.lock)
-            return 0
-        try:
-            raise_fault(&self.engine.fault, self.limits)
-        finally:
-            PyThread_release_lock(self.lock)
-        return 0
-
-    def stats(self):
-        """Counts of what has been built so far, and ``memory`` in bytes. For tests and benches."""
-        self.acquire()
-        engine = &self.engine
-        result = {
-            "regex_nodes": engine.lexer.rx.nodes.count,
-            "byte_classes": engine.lexer.rx.class_count,
-            "lexer_states": engine.lexer.vectors.count,
-            "rows": engine.parser.contents.count,
-            "shapes": engine.parser.shape_words.count,
-            "masks": engine.mask_count,
-            "insides": engine.inside_count,
-            "sites": engine.site_count,
-            "tables": engine.table_count,
-            "memory": (
-                engine.lexer.rx.nodes.arena.total + 48 * <size_t>engine.lexer.rx.nodes.room
-                + 48 * <size_t>engine.lexer.rx.derivatives.count
-                + engine.lexer.vectors.arena.total + 56 * <size_t>engine.lexer.states_room
-                + engine.lexer.rows.total + engine.parser.contents.arena.total
-                + engine.parser.shape_words.arena.total + 4 * engine.parser.variants.room + 48 * <size_t>engine.parser.scans.count
-                + engine.mask_bytes + engine.inside_arena.total
-            ),
-        }
-        self.release()
-        return result
-
-
-cdef list _reachable(list rules, start):
-    """Rules that ``start`` can reach, in the order met, ``start`` first."""
-    cdef set seen = {start}
-    cdef list order = [start]
-    cdef Py_ssize_t at = 0
-    while at < len(order):
-        for production in rules[order[at]]:
-            for symbol in production.symbols:
-                if type(symbol) is _ir.RuleRef and symbol.index not in seen:
-                    seen.add(symbol.index)
-                    order.append(symbol.index)
-        at += 1
-    return order
-
-
-cdef object _with_helpers(production, dict helper):
-    """``production`` with references to nullable terminals replaced by their helper rules."""
-    for symbol in production.symbols:
-        if type(symbol) is _ir.TerminalRef and symbol.index in helper:
-            break
-    else:
-        return production
-    return _ir.Production(
-        tuple([
-            _ir.RuleRef(helper[symbol.index])
-            if type(symbol) is _ir.TerminalRef and symbol.index in helper else symbol
-            for symbol in production.symbols
-        ]),
-        production.condition,
-    )
-
-
-cdef set _productive(list rules, set empty):
-    """Rules that derive some text, guards taken as true. Linear."""
-    cdef dict waiting = {}       # rule -> [(rule, production's counter)]
-    cdef set productive = set()
-    cdef list todo = []
-    for index, productions in enumerate(rules):
-        for production in productions:
-            missing = set()
-            for symbol in production.symbols:
-                if type(symbol) is _ir.RuleRef:
-                    missing.add(symbol.index)
-                elif symbol.index in empty:
-                    break
-            else:
-                if not missing:
-                    todo.append(index)
-                    continue
-                counter = [index, len(missing)]
-                for other in missing:
-                    waiting.setdefault(other, []).append(counter)
-    while todo:
-        index = todo.pop()
-        if index in productive:
-            continue
-        productive.add(index)
-        for counter in waiting.get(index, ()):
-            counter[1] -= 1
-            if counter[1] == 0:
-                todo.append(counter[0])
-    return productive
-
-
-cdef bint _can_derive(production, set productive, set empty):
-    for symbol in production.symbols:
-        if type(symbol) is _ir.RuleRef:
-            if symbol.index not in productive:
-                return False
-        elif symbol.index in empty:
-            return False
-    return True
-
-
-cdef str _unproductive_message(ir, list rules, set productive, set empty):
-    for index in sorted(empty):
-        if _mentions(rules, index):
-            return (
-                f"the grammar matches no text: terminal {ir.terminals[index].name} "
-                "matches nothing"
-            )
-    names = [rule.name for at, rule in enumerate(ir.rules) if at not in productive and rule.name]
-    return "the grammar matches no text: no end to the recursion of " + ", ".join(names[:5])
-
-
-cdef bint _mentions(list rules, index):
-    for productions in rules:
-        for production in productions:
-            for symbol in production.symbols:
-                if type(symbol) is _ir.TerminalRef and symbol.index == index:
-                    return True
-    return False
-
-
-cdef dict _nullable(list rules, list reached, ir):
-    """By rule: 1 if it surely derives the empty string, 2 if that depends on a parameter."""
-    cdef dict status = {}
-    cdef dict users = {}
-    cdef list todo
-    for wanted in (1, 2):
-        # The second round takes every guard as true, the first every parametric rule as never
-        # empty: what only the second finds depends on parameters.
-        todo = list(reached)
-        if wanted == 1:
-            for index in reached:
-                for production in rules[index]:
-                    for symbol in production.symbols:
-                        if type(symbol) is _ir.RuleRef:
-                            users.setdefault(symbol.index, []).append(index)
-        while todo:
-            index = todo.pop()
-            if index in status:
-                continue
-            if wanted == 1 and index < len(ir.rules) and ir.rules[index].parametric:
-                continue
-            for production in rules[index]:
-                if wanted == 1 and production.condition is not None:
-                    continue
-                for symbol in production.symbols:
-                    if type(symbol) is _ir.TerminalRef or symbol.index not in status:
-                        break
-                else:
-                    status[index] = wanted
-                    todo.extend(users.get(index, ()))
-                    break
-    return status
-
-
-cdef int _flatten_condition(condition, list out) except -1:
-    """Append ``condition`` and below as (condition, place of its first part), parts side by side."""
-    cdef list todo = [len(out)]
-    out.append((condition, 0))
-    while todo:
-        at = todo.pop()
-        parts = out[at][0].items
-        if parts:
-            first = len(out)
-            out[at] = (out[at][0], first)
-            for part in parts:
-                todo.append(len(out))
-                out.append((part, 0))
-    return 0
-
-
-# --------------------------------------------------------------------------- matchers
 
 cdef class Matcher:
     """The state of one sequence under a :class:`CompiledGrammar`.
@@ -733,12 +275,8 @@ cdef class Matcher:
         """Whether no text can follow: all that the mask allows are end-of-generation tokens."""
         return self.stop_reason is not None
 
-    def expected(self):
-        """Names of the terminals that could begin or go on at this point, in grammar order.
-
-        Empty after an end-of-generation token and where the text can only end.
-        """
-        cdef Step* step = &self.steps[self.count]
+    cdef tuple _expected(self, Step* step):
+        """The terminals that could begin or go on at ``step``, by name."""
         cdef Engine* engine = &self.grammar.engine
         cdef state_t state = step.state & STATE
         cdef state_t states[2]
@@ -763,6 +301,13 @@ cdef class Matcher:
             self.grammar.names[terminal] for terminal in sorted(found)
             if not engine.lexer.skip[terminal]
         ])
+
+    def expected(self):
+        """Names of the terminals that could begin or go on at this point, in grammar order.
+
+        Empty after an end-of-generation token and where the text can only end.
+        """
+        return self._expected(&self.steps[self.count])
 
     # ------------------------------------------------------------ masks
 
@@ -942,21 +487,13 @@ cdef class Matcher:
         cdef TokenTrie trie = self.grammar.trie
         cdef const uint8_t* data = rest
         cdef Py_ssize_t i
-        cdef uint32_t node = 0, low, high, middle, place
+        cdef uint32_t node = 0, low, high, place
         cdef uint64_t* bits
         for i in range(len(rest)):
-            low = trie.pool.trie.children[node]
-            high = trie.pool.trie.children[node + 1]
-            while low < high:
-                middle = (low + high) >> 1
-                if trie.pool.trie.child_byte[middle] < data[i]:
-                    low = middle + 1
-                else:
-                    high = middle
-            if low == trie.pool.trie.children[node + 1] \
-                    or trie.pool.trie.child_byte[low] != data[i]:
+            place = child_place(&trie.pool.trie, node, data[i])
+            if place == NONE:
                 return False
-            node = trie.pool.trie.child_node[low]
+            node = trie.pool.trie.child_node[place]
         low = trie.pool.trie.tokens_at[node + 1]
         high = trie.pool.trie.tokens_at[trie.pool.trie.end[node]]
         if low == high:
@@ -976,6 +513,24 @@ cdef class Matcher:
 
     # ------------------------------------------------------------ text
 
+    cdef Py_ssize_t _match(self, Step* step, bytes text):
+        """Move ``step`` past the bytes of ``text`` that fit; how many they are. Lock held."""
+        cdef Py_ssize_t fits = 0
+        cdef Py_ssize_t length = len(text)
+        cdef const uint8_t* data = text
+        cdef row_t row = step.row
+        cdef state_t state = step.state & STATE
+        cdef bint fresh = step.state & FRESH != 0
+        if row == NONE:
+            return 0
+        while fits < length and engine_step(
+            &self.grammar.engine, &row, &state, &fresh, data[fits]
+        ):
+            fits += 1
+        step.row = row
+        step.state = state | (FRESH if fresh else 0)
+        return fits
+
     def match_bytes(self, text):
         """How many bytes of ``text`` fit from here on, and whether it could end after all of them.
 
@@ -984,27 +539,32 @@ cdef class Matcher:
         """
         if not isinstance(text, bytes):
             raise TypeError(f"text must be bytes, not {type(text).__name__}")
-        cdef bytes data = text
         cdef Step step = self.steps[self.count]
-        cdef Py_ssize_t fits = 0
-        cdef Py_ssize_t length = len(data)
-        cdef const uint8_t* at = data
-        cdef row_t row = step.row
-        cdef state_t state = step.state & STATE
-        cdef bint fresh = step.state & FRESH != 0
-        cdef bint accepts = False
         self.grammar.acquire()
-        if row != NONE:
-            while fits < length and engine_step(
-                &self.grammar.engine, &row, &state, &fresh, at[fits]
-            ):
-                fits += 1
-        if fits == length:
-            step.row = row
-            step.state = state | (FRESH if fresh else 0)
-            accepts = self._accepts(&step)
+        fits = self._match(&step, text)
+        accepts = fits == len(text) and self._accepts(&step)
         self.grammar.release()
         return fits, accepts
+
+    def explain(self, text):
+        """Where ``text`` (``str`` or ``bytes``) stops fitting from here on, and what was expected.
+
+        An :class:`llgx.Explanation`, whose ``str`` is fit to print. Changes nothing.
+        """
+        if isinstance(text, str):
+            text = text.encode("utf-8")
+        elif not isinstance(text, bytes):
+            raise TypeError(f"text must be str or bytes, not {type(text).__name__}")
+        cdef Step step = self.steps[self.count]
+        self.grammar.acquire()
+        fits = self._match(&step, text)
+        complete = fits == len(text) and self._accepts(&step)
+        self.grammar.release()
+        return Explanation(text, fits, complete, self._expected(&step))
+
+    def captures(self):
+        """What rules with a name for it have captured. Always empty: grammars declare none yet."""
+        return []
 
 
 cdef int64_t _as_token(token) except? -7:

@@ -1,16 +1,16 @@
 """Grammars: checked descriptions, independent of any vocabulary.
 
 A :class:`Grammar` is made by a front end and compiled for a vocabulary. Compiled grammars are kept
-with the grammar for as long as their vocabulary lives, so that compiling again is a look-up.
+with the vocabulary for as long as the grammar lives, so that compiling again is a look-up and a
+grammar keeps no vocabulary, and no model, alive.
 """
 
 from __future__ import annotations
 
 import threading
-import weakref
 from typing import TYPE_CHECKING
 
-from llgx._core import CompiledGrammar
+from llgx._compiled import CompiledGrammar
 from llgx.errors import GrammarError
 from llgx.ir import GrammarIR
 from llgx.lark import compile_lark
@@ -30,15 +30,12 @@ class Grammar:
     Made by the class methods. ``warnings`` holds what the front end found worth saying.
     """
 
-    __slots__ = ("_compiled", "_ir", "_lock", "source")
+    __slots__ = ("__weakref__", "_ir", "_lock", "source")
 
     def __init__(self, ir: GrammarIR, *, source: str = "") -> None:
         ir.check()
         self._ir = ir
         self._lock = threading.Lock()
-        self._compiled: weakref.WeakKeyDictionary[
-            Vocabulary, dict[tuple[Limits, Shortcuts], CompiledGrammar]
-        ] = weakref.WeakKeyDictionary()
         self.source = source
 
     @classmethod
@@ -97,13 +94,13 @@ class Grammar:
         it passes a cap. Linear in the grammar; states, rows and masks are built when first needed.
         """
         key = (limits, shortcuts)
+        kept: dict[tuple[Limits, Shortcuts], CompiledGrammar] = vocabulary.kept_for(self)
         with self._lock:
-            known = self._compiled.get(vocabulary)
-            if known is not None and key in known:
-                return known[key]
+            if key in kept:
+                return kept[key]
         compiled = CompiledGrammar(self._ir, vocabulary, limits, shortcuts)
         with self._lock:
-            return self._compiled.setdefault(vocabulary, {}).setdefault(key, compiled)
+            return kept.setdefault(key, compiled)
 
     def __repr__(self) -> str:
         return (

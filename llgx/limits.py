@@ -26,8 +26,9 @@ class Limits:
     ``lexer_states``       most lexer states, at about 300 bytes each.
     ``rows``               most interned parser rows.
     ``row_items``          most items in one row.
-    ``heavy_nodes``        trie nodes below a node from which on it gets a memo or a table of its own; no cap,
-                           but a trade of memory for time (tests set it low to reach every path).
+    ``heavy_nodes``        trie nodes below a node from which on it gets a memo or a table of its
+                           own; no cap, but a trade of memory for time (tests set it low to reach
+                           every path).
     ``mask_cache_bytes``   memory of memoised masks; beyond it the memo starts afresh.
     """
 

@@ -24,6 +24,7 @@ import operator
 import os
 import re
 import threading
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -102,6 +103,7 @@ class Vocabulary:
         "_origin",
         "_speller",
         "_tokenizer",
+        "_kept",
         "_trie",
         "eog",
         "name",
@@ -138,6 +140,7 @@ class Vocabulary:
         self._trie: TokenTrie | None = None
         self._speller: _Speller | None = None
         self._fingerprint = ""
+        self._kept: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
 
     # ------------------------------------------------------------------ constructors
 
@@ -228,6 +231,14 @@ class Vocabulary:
 
                 self._trie = TokenTrie(self.tokens, self._excluded())
             return self._trie
+
+    def kept_for(self, maker: object) -> dict[Any, Any]:
+        """What ``maker`` (a grammar, say) has made for this vocabulary and wants to find again.
+
+        The dictionary is the maker's to fill. It goes when the maker or the vocabulary does.
+        """
+        with self._lock:
+            return self._kept.setdefault(maker, {})
 
     def _excluded(self) -> frozenset[int]:
         """Ids that never match text."""

@@ -92,7 +92,8 @@ def _configurations() -> Iterator[Configuration]:
         yield Configuration(f"without {name}", Shortcuts(**{name: False}))
     tiny = dataclasses.replace(DEFAULT_LIMITS, mask_cache_bytes=1)
     yield Configuration("tiny cache", Shortcuts(), tiny)
-    # Small vocabularies have no node of 768 below it: these reach nested masks and loop tables there.
+    # Small vocabularies have no node with 768 below it: these reach nested masks and loop tables
+    # there.
     for nodes in (2, 12):
         yield Configuration(f"heavy from {nodes} nodes", Shortcuts(), Limits(heavy_nodes=nodes))
     yield Configuration(

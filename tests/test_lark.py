@@ -269,10 +269,26 @@ def test_printed_regexes_mean_the_same(randoms: random.Random) -> None:
     assert find_difference(compiled.terminals[0].regex, regex, letters) is None
 
 
+def _value(condition: ir.Condition | None) -> bool | None:
+    """What a condition without parameters says; None for one that depends on a parameter."""
+    if condition is None or condition.op == "true":
+        return True
+    values = [_value(item) for item in condition.items]
+    if condition.op == "not":
+        return None if values[0] is None else not values[0]
+    if condition.op in ("and", "or"):
+        decisive = condition.op == "or"
+        if decisive in values:
+            return decisive
+        return None if None in values else not decisive
+    return None
+
+
 def _parameters_are_used(grammar: ir.GrammarIR) -> bool:
     def reads(production: ir.Production) -> bool:
+        value = _value(production.condition)
         arguments = [s.argument for s in production.symbols if isinstance(s, ir.RuleRef)]
-        return production.condition is not None or any(a and a.op != "const" for a in arguments)
+        return value is None or (value and any(a and a.op != "const" for a in arguments))
 
     return all(any(map(reads, r.productions)) for r in grammar.rules if r.parametric)
 

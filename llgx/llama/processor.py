@@ -33,7 +33,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from llgx._core import CompiledGrammar, Matcher
+from llgx._compiled import CompiledGrammar
+from llgx._core import Matcher
 from llgx.bitmask import allocate_token_bitmask
 from llgx.errors import LlgxError, VocabularyError
 from llgx.grammar import Grammar

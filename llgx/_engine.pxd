@@ -1,0 +1,168 @@
+# cython: language_level=3
+"""Layout of the mask engine, shared by ``_builder``, ``_inside`` and ``_mask``, and what all three use.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+
+from llgx._earley cimport Parser, row_t
+from llgx._lexer cimport Lexer, set_t, state_t
+from llgx._memory cimport FAULT_MEMORY, NONE, Arena, Fault, Interner, Map, Words, fault_set, words_reserve
+from llgx._trie cimport Table, TablePool, Trie
+
+cdef enum:
+    LIST_LIMIT = 768     # tokens up to which a mask in the making is a list
+    SPARSE_LIMIT = 512   # tokens up to which a finished mask is a list
+    DELTA_LIMIT = 256    # tokens by which a finished mask may differ from a shared bitset
+    SMALL_LOOP = 256     # tokens up to which those that stay in a loop are added one by one
+    SITE_DEPTH = 6       # tables below one another
+    DEPTH_LIMIT = 48     # masks being made for other masks: bounds the C stack
+    FRAME_WORDS = 6
+
+cdef enum Shortcut:
+    DIFFERENCE_MASKS = 1
+    LENGTH_CLASSES = 2
+    BOUNDARY_MEMO = 4
+    MASK_MEMO = 8
+    FORCED_RUNS = 16
+
+cdef struct Site:        # where a walk may begin
+    Trie* trie
+    uint32_t root
+    uint32_t low         # tokens count only if they have low to high characters before the suffix
+    uint32_t high
+    Table* table         # whose suffix trie this is, or NULL for the main trie
+    uint32_t depth       # tables below one another
+    bint filtered        # low or high says something
+
+cdef enum BoundaryMode:
+    BELOW = 0            # every child of ``node``, read after the lexeme
+    KILL = 1             # the children of ``node`` on whose byte ``state`` dies
+    CHILD = 2            # ``node`` itself, whose byte is ``state``
+    OWN = 3              # the tokens of ``node`` itself, if the row after the lexeme is alive
+    NESTED = 4           # site ``node`` in ``state``, the lexeme still going on
+
+cdef struct Boundary:
+    uint32_t mode
+    set_t emitted
+    uint32_t node
+    uint32_t state
+
+cdef struct Base:        # a loop table that stands for most of a walk
+    Table* table
+    const uint64_t* bits # tokens that stay in the loop, short enough
+    uint32_t whole       # how many they are
+    uint32_t* parts      # pairs: a site on what comes after the loop, and the state in which it is read
+    uint32_t part_count
+    uint32_t removed     # token intervals of the site's trie that the table answers wrongly: where
+    uint32_t removed_end # they begin and end in Inside.removed
+
+cdef struct Inside:      # what a lexer state says about a site before any row is asked
+    Base* bases
+    uint32_t base_count
+    uint32_t* removed    # pairs: first token place, and the one after the last
+    uint32_t* tokens     # allowed whatever the row is
+    uint32_t token_count
+    Boundary* boundaries # where a lexeme ends inside a token
+    uint32_t boundary_count
+
+cdef struct Mask:
+    const uint64_t* base # a bitset of a table or of the engine, or NULL for none
+    uint32_t* tokens     # first those to add to the base, then those to take away
+    uint32_t added
+    uint32_t removed
+    uint32_t bytes
+
+cdef struct Builder:     # a mask in the making
+    bint dense           # kept as ``bits``; otherwise it is ``base``, and ``list``, without ``taken``
+    const uint64_t* base # a shared bitset, or NULL; if dense, the one that it was begun with
+    Words list
+    Words taken
+    uint64_t* bits
+
+cdef struct Engine:
+    Fault fault
+    Lexer lexer
+    Parser parser
+    TablePool* pool      # of the vocabulary; kept alive by the owner of the engine
+    uint32_t words       # 64-bit words of a bitset
+    uint32_t heavy       # nodes of a subtree from which on it is worth a memo, or a table, of its own
+    uint32_t shortcuts
+    Site* sites          # 0: the main trie
+    uint32_t site_count
+    uint32_t site_room
+    Map site_index
+    Interner subtree_keys  # (bytes, node, trie) -> bitset of the tokens below such children
+    uint64_t** subtrees
+    uint32_t subtree_count
+    Map inside_index     # (site, state) -> inside
+    Inside* insides
+    uint32_t inside_count
+    uint32_t inside_room
+    Arena inside_arena
+    uint64_t** bitsets   # of masks, each content once
+    uint32_t bitset_count
+    uint32_t bitset_room
+    Map bitset_index     # hash -> bitset
+    Map bitset_last      # (site, state) -> the last bitset that one of its masks is based on
+    Map mask_index       # (site, row << 32 | state) -> mask
+    Mask* masks
+    uint32_t mask_count
+    uint32_t mask_room
+    size_t mask_bytes
+    size_t mask_limit
+    Table** tables       # acquired, to be released
+    uint32_t table_count
+    uint32_t table_room
+    Builder* builders    # one per level of recursion
+    uint32_t builder_count
+    uint32_t level       # builders in use
+    uint32_t depth       # masks being made for other masks
+    Words frames         # of all walks, as one stack
+    Words tokens         # scratch of inside walks, as are the next two
+    Words bounds
+    Words removed
+
+
+cdef inline bint place_counts(const Site* site, uint32_t place) noexcept nogil:
+    """Whether the token at ``place`` has as many characters before the suffix as the site asks."""
+    return site.trie.prefix[place] >= site.low and site.trie.prefix[place] <= site.high
+
+
+cdef inline bint is_heavy(const Engine* engine, const Trie* trie, uint32_t node) noexcept nogil:
+    return trie.end[node] - node >= engine.heavy
+
+
+cdef inline bint is_leaf(const Trie* trie, uint32_t node) noexcept nogil:
+    return trie.children[node] == trie.children[node + 1]
+
+
+cdef inline void frame_push(
+    Engine* engine, uint32_t cursor, uint32_t end, uint32_t a, uint32_t b, uint32_t c, uint32_t d
+) noexcept nogil:
+    cdef uint32_t* at
+    if words_reserve(&engine.frames, FRAME_WORDS) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return
+    at = engine.frames.at + engine.frames.size
+    at[0] = cursor
+    at[1] = end
+    at[2] = a
+    at[3] = b
+    at[4] = c
+    at[5] = d
+    engine.frames.size += FRAME_WORDS
+
+
+cdef inline uint32_t child_place(const Trie* trie, uint32_t node, uint8_t byte) noexcept nogil:
+    """The place in the child arrays of the child of ``node`` with this byte, or NONE."""
+    cdef uint32_t low = trie.children[node]
+    cdef uint32_t high = trie.children[node + 1]
+    cdef uint32_t middle
+    cdef uint32_t end = high
+    while low < high:
+        middle = (low + high) >> 1
+        if trie.child_byte[middle] < byte:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < end and trie.child_byte[low] == byte else NONE

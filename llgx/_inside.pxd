@@ -1,0 +1,14 @@
+# cython: language_level=3
+"""What a lexer state says before any row is asked; see ``_inside.pyx``."""
+
+from libc.stdint cimport uint32_t
+
+from llgx._engine cimport Engine
+from llgx._lexer cimport state_t
+from llgx._trie cimport Table, Trie
+
+cdef uint32_t site_of(
+    Engine* engine, Trie* trie, uint32_t root, uint32_t low, uint32_t high, Table* table,
+    uint32_t depth
+) noexcept nogil
+cdef uint32_t inside_of(Engine* engine, uint32_t where, state_t state) noexcept nogil

@@ -1,0 +1,585 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""What a lexer state says about a trie before any parser row is asked.
+
+A lexeme that a token leaves unfinished does not depend on the row. So for each (site, lexer state), a
+site being a trie and a node to walk from, an :c:type:`Inside` is made once: the tokens that are allowed
+whatever the row is, and the boundaries, places where a lexeme ends inside a token.
+
+*Difference masks.* If enough children of the site's root lead into a loop (``_lexer``), the loop's table
+(``_trie``) becomes a *base*: it stands for all tokens that begin that way, with its bitset for those that
+stay in the loop and its suffix trie, a site of its own, for those that leave it. Where this state goes
+another way than the loop (a keyword beside an identifier), the two are walked together until they are
+in one state again, and what the table says wrongly in between is removed and walked by itself.
+
+*Length classes.* A counted repeat of a class is a loop too; its table is asked for the tokens that are
+short enough. If what follows depends on the count, the suffixes are read per number of characters.
+
+Invariant: bases, tokens and boundaries together stand for each token exactly once.
+
+Cost: one walk of what the bases leave over; the result is kept as long as the grammar.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport realloc
+from libc.string cimport memcpy
+
+from llgx._engine cimport (
+    BELOW, CHILD, DIFFERENCE_MASKS, FORCED_RUNS, FRAME_WORDS, KILL, LENGTH_CLASSES, NESTED, OWN,
+    SITE_DEPTH, Base, Boundary, Engine, Inside, Site, child_place, frame_push, is_heavy, is_leaf,
+    place_counts,
+)
+from llgx._lexer cimport (
+    DEAD, NO_SET, TAIL_BYTES, TAIL_UTF8, Loop, LoopKey, lexer_loop, lexer_loop_at, lexer_loop_lead,
+    lexer_step, set_t, state_t, utf8_lead,
+)
+from llgx._memory cimport (
+    FAULT_MEMORY, NONE, arena_take, fault_set, map_get, map_put, words_push,
+)
+from llgx._trie cimport Table, Trie, table_acquire, table_split, table_window
+
+
+cdef uint32_t site_of(
+    Engine* engine, Trie* trie, uint32_t root, uint32_t low, uint32_t high, Table* table,
+    uint32_t depth
+) noexcept nogil:
+    """The id of a place to walk from; NONE with a fault set when memory is out."""
+    cdef uint32_t known, room
+    cdef Site* grown
+    cdef uint64_t high_key = <uint64_t><size_t>trie
+    cdef uint64_t low_key = root
+    cdef bint filtered = False
+    if trie.prefix != NULL:
+        if low <= trie.prefix_low:
+            low = 0
+        if high >= trie.prefix_high and trie.prefix_high < 0xFFFF:
+            high = NONE
+        filtered = low != 0 or high != NONE
+    if filtered:
+        # Walks begin at the root of a filtered site only, so the bounds can take its place.
+        high_key |= <uint64_t>1 << 63
+        low_key = (<uint64_t>low << 32) | high
+    known = map_get(&engine.site_index, high_key, low_key)
+    if known != NONE:
+        return known
+    if engine.site_count == engine.site_room:
+        room = engine.site_room * 2 if engine.site_room else 16
+        grown = <Site*>realloc(engine.sites, room * sizeof(Site))
+        if grown == NULL:
+            fault_set(&engine.fault, FAULT_MEMORY)
+            return NONE
+        engine.sites = grown
+        engine.site_room = room
+    grown = &engine.sites[engine.site_count]
+    grown.trie = trie
+    grown.root = root
+    grown.low = low
+    grown.high = high
+    grown.table = table
+    grown.depth = depth
+    grown.filtered = filtered
+    if map_put(&engine.site_index, high_key, low_key, engine.site_count) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NONE
+    engine.site_count += 1
+    return engine.site_count - 1
+
+
+cdef Table* table_of(
+    Engine* engine, Table* parent, uint32_t root, const LoopKey* key
+) noexcept nogil:
+    """A table of the pool, held until the engine is freed."""
+    cdef Table* table
+    cdef Table** grown
+    cdef uint32_t i, room
+    cdef Trie* trie = &engine.pool.trie if parent == NULL else &parent.suffix
+    for i in range(engine.table_count):
+        table = engine.tables[i]
+        if table.trie == trie and table.root == root and table.key.tail == key.tail \
+                and table.key.ascii[0] == key.ascii[0] and table.key.ascii[1] == key.ascii[1]:
+            return table
+    if engine.table_count == engine.table_room:
+        room = engine.table_room * 2 if engine.table_room else 16
+        grown = <Table**>realloc(engine.tables, room * sizeof(Table*))
+        if grown == NULL:
+            fault_set(&engine.fault, FAULT_MEMORY)
+            return NULL
+        engine.tables = grown
+        engine.table_room = room
+    table = table_acquire(engine.pool, parent, root, key)
+    if table == NULL:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NULL
+    engine.tables[engine.table_count] = table
+    engine.table_count += 1
+    return table
+
+
+cdef void _inside_tokens(Engine* engine, const Site* site, uint32_t node) noexcept nogil:
+    cdef uint32_t i
+    for i in range(site.trie.tokens_at[node], site.trie.tokens_at[node + 1]):
+        if site.filtered and not place_counts(site, i):
+            continue
+        if words_push(&engine.tokens, site.trie.tokens[i]) < 0:
+            fault_set(&engine.fault, FAULT_MEMORY)
+
+
+cdef void _bound(
+    Engine* engine, uint32_t mode, set_t emitted, uint32_t node, uint32_t state
+) noexcept nogil:
+    if words_push(&engine.bounds, mode) < 0 or words_push(&engine.bounds, emitted) < 0 \
+            or words_push(&engine.bounds, node) < 0 or words_push(&engine.bounds, state) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+
+
+cdef bint _visit(Engine* engine, uint32_t where, uint32_t node, state_t state) noexcept nogil:
+    """Account for ``node``, reached in a living ``state``; whether its children are to be walked."""
+    cdef Site* site = &engine.sites[where]
+    cdef Trie* trie = site.trie
+    cdef set_t eager = engine.lexer.states[state].eager
+    cdef uint32_t nested
+    if eager != NO_SET:
+        if engine.parser.stride == 5:
+            _bound(engine, OWN, eager, node, 0)
+        else:
+            _inside_tokens(engine, site, node)
+        if not is_leaf(trie, node):
+            _bound(engine, BELOW, eager, node, 0)
+        return False
+    _inside_tokens(engine, site, node)
+    if is_leaf(trie, node):
+        return False
+    if engine.shortcuts & DIFFERENCE_MASKS and is_heavy(engine, trie, node) and not site.filtered \
+            and engine.lexer.states[state].forced < 0:
+        nested = site_of(engine, trie, node, 0, NONE, site.table, site.depth)
+        if nested != NONE:
+            _bound(engine, NESTED, NO_SET, nested, state)
+        return False
+    return True
+
+
+cdef void _inside_walk(
+    Engine* engine, uint32_t where, uint32_t node, state_t state
+) noexcept nogil:
+    """Walk the children of ``node`` from ``state`` without a row, recording tokens and boundaries."""
+    cdef Trie* trie = engine.sites[where].trie
+    cdef size_t floor = engine.frames.size
+    cdef uint32_t cursor, end, child, killed = 0
+    cdef state_t target
+    cdef uint32_t* at
+    if engine.shortcuts & FORCED_RUNS and engine.lexer.states[state].forced >= 0:
+        cursor = child_place(trie, node, <uint8_t>engine.lexer.states[state].forced)
+        if cursor == NONE:
+            return
+        end = cursor + 1
+    else:
+        cursor = trie.children[node]
+        end = trie.children[node + 1]
+    while not engine.fault.code:
+        if cursor == end:
+            if engine.frames.size == floor:
+                break
+            engine.frames.size -= FRAME_WORDS
+            at = engine.frames.at + engine.frames.size
+            cursor = at[0]
+            end = at[1]
+            node = at[2]
+            state = at[3]
+            killed = at[4]
+            continue
+        target = lexer_step(&engine.lexer, state, trie.child_byte[cursor])
+        child = trie.child_node[cursor]
+        cursor += 1
+        if target == DEAD:
+            if not killed and engine.lexer.states[state].accept != NO_SET:
+                _bound(engine, KILL, engine.lexer.states[state].accept, node, state)
+                killed = 1
+            continue
+        if not _visit(engine, where, child, target):
+            continue
+        if cursor != end:
+            frame_push(engine, cursor, end, node, state, killed, 0)
+        node = child
+        state = target
+        killed = 0
+        if engine.shortcuts & FORCED_RUNS and engine.lexer.states[state].forced >= 0:
+            cursor = child_place(trie, node, <uint8_t>engine.lexer.states[state].forced)
+            if cursor == NONE:
+                cursor = 0
+                end = 0
+            else:
+                end = cursor + 1
+        else:
+            cursor = trie.children[node]
+            end = trie.children[node + 1]
+    engine.frames.size = floor
+
+
+cdef void _remove(Engine* engine, const Trie* trie, uint32_t begin, uint32_t end) noexcept nogil:
+    """Record that the base being compared with answers wrongly for token places begin to end - 1."""
+    if begin < end and (
+        words_push(&engine.removed, begin) < 0 or words_push(&engine.removed, end) < 0
+    ):
+        fault_set(&engine.fault, FAULT_MEMORY)
+
+
+cdef void _pair_visit(
+    Engine* engine, uint32_t where, uint32_t node, state_t state, state_t loop, const LoopKey* key
+) noexcept nogil:
+    """``node`` is reached in ``state`` here and in another state of the loop in the base: record what
+    differs below.
+
+    The base answers for every token below: those that stay in the loop are in its bitset, the others in
+    its suffix trie, read in ``loop``. Where both are in one state again, so are their futures.
+    """
+    cdef Trie* trie = engine.sites[where].trie
+    cdef size_t floor = engine.frames.size
+    cdef uint32_t cursor, end, child
+    cdef uint8_t byte
+    cdef state_t mine, its
+    cdef state_t base_state = loop  # or one inside a character of the loop
+    cdef set_t emitted
+    cdef bint inside
+    cdef uint32_t* at
+    if engine.lexer.states[state].eager != NO_SET:
+        _remove(engine, trie, trie.tokens_at[node], trie.tokens_at[trie.end[node]])
+        _visit(engine, where, node, state)
+        return
+    cursor = trie.children[node]
+    end = trie.children[node + 1]
+    while not engine.fault.code:
+        if cursor == end:
+            if engine.frames.size == floor:
+                break
+            engine.frames.size -= FRAME_WORDS
+            at = engine.frames.at + engine.frames.size
+            cursor = at[0]
+            end = at[1]
+            node = at[2]
+            state = at[3]
+            base_state = at[4]
+            continue
+        byte = trie.child_byte[cursor]
+        child = trie.child_node[cursor]
+        cursor += 1
+        mine = lexer_step(&engine.lexer, state, byte)
+        its = lexer_step(&engine.lexer, base_state, byte)
+        if mine == its and mine != DEAD:
+            continue
+        emitted = engine.lexer.states[state].accept
+        if mine == DEAD:
+            if its == DEAD and emitted == engine.lexer.states[base_state].accept:
+                continue
+            _remove(engine, trie, trie.tokens_at[child], trie.tokens_at[trie.end[child]])
+            if emitted != NO_SET:
+                _bound(engine, CHILD, emitted, child, byte)
+            continue
+        if base_state != loop:
+            inside = its != DEAD
+        elif byte < 0x80:
+            inside = (key.ascii[byte >> 6] >> (byte & 63)) & 1
+        else:
+            inside = key.tail == TAIL_BYTES or (key.tail == TAIL_UTF8 and utf8_lead(byte) != 0)
+        if not inside or engine.lexer.states[mine].eager != NO_SET:
+            _remove(engine, trie, trie.tokens_at[child], trie.tokens_at[trie.end[child]])
+            if _visit(engine, where, child, mine):
+                _inside_walk(engine, where, child, mine)
+            continue
+        # Alive in both: the tokens of ``child`` itself are right already.
+        if is_leaf(trie, child):
+            continue
+        if cursor != end:
+            frame_push(engine, cursor, end, node, state, base_state, 0)
+        node = child
+        state = mine
+        base_state = its
+        cursor = trie.children[node]
+        end = trie.children[node + 1]
+    engine.frames.size = floor
+
+
+cdef struct Candidate:
+    state_t target
+    uint32_t weight      # nodes below children that lead to the target
+    uint32_t loop
+    Table* table
+
+
+cdef enum:
+    CANDIDATES = 4       # bases of one walk at the most
+
+
+cdef uint32_t _apart(
+    Engine* engine, const Trie* trie, uint32_t node, state_t one, state_t other
+) noexcept nogil:
+    """Nodes below ``node`` whose first byte leads from the two states to different ones."""
+    cdef uint32_t i, child, count = 0
+    for i in range(trie.children[node], trie.children[node + 1]):
+        if lexer_step(&engine.lexer, one, trie.child_byte[i]) != \
+                lexer_step(&engine.lexer, other, trie.child_byte[i]):
+            child = trie.child_node[i]
+            count += trie.end[child] - child
+    return count
+
+
+cdef uint32_t _choose_bases(
+    Engine* engine, uint32_t where, state_t state, const state_t* targets, Candidate* chosen
+) noexcept nogil:
+    """The loops that enough children of the site's root lead into; how many there are.
+
+    A loop is worth it if the nodes that it answers for outnumber those that it answers wrongly for.
+    """
+    cdef Site site = engine.sites[where]
+    cdef Trie* trie = site.trie
+    cdef uint32_t first = trie.children[site.root]
+    cdef uint32_t count = trie.children[site.root + 1] - first
+    cdef uint32_t i, j, known = 0, picked = 0, best, weight, right, wrong
+    cdef Candidate found[32]
+    cdef Candidate candidate
+    cdef Loop loop
+    cdef uint8_t byte
+    for i in range(count):
+        if targets[i] == DEAD or engine.lexer.states[targets[i]].eager != NO_SET:
+            continue
+        j = trie.child_node[first + i]
+        weight = trie.end[j] - j
+        j = 0
+        while j < known and found[j].target != targets[i]:
+            j += 1
+        if j == known:
+            if known == 32:
+                continue
+            found[j].target = targets[i]
+            found[j].weight = 0
+            known += 1
+        found[j].weight += weight
+    while picked < CANDIDATES:
+        best = NONE
+        for j in range(known):
+            if found[j].weight >= engine.heavy and (best == NONE or found[j].weight > found[best].weight):
+                best = j
+        if best == NONE:
+            break
+        candidate = found[best]
+        found[best].weight = 0
+        candidate.loop = lexer_loop(
+            &engine.lexer, candidate.target, engine.shortcuts & LENGTH_CLASSES
+        )
+        if candidate.loop == NONE:
+            continue
+        loop = engine.lexer.loops[candidate.loop]
+        right = 0
+        wrong = 0
+        for i in range(count):
+            byte = trie.child_byte[first + i]
+            if byte >= 0x80 or not (loop.key.ascii[byte >> 6] >> (byte & 63)) & 1:
+                continue
+            j = trie.child_node[first + i]
+            if targets[i] == candidate.target:
+                right += trie.end[j] - j
+            elif targets[i] == DEAD:
+                wrong += (trie.end[j] - j) >> 2  # its tokens are cleared, which is cheap
+            else:
+                wrong += _apart(engine, trie, j, targets[i], candidate.target)
+        if right < engine.heavy or right < wrong:
+            continue
+        candidate.table = table_of(engine, site.table, site.root, &loop.key)
+        if candidate.table == NULL:
+            break
+        if loop.open_end and loop.high != NONE and (
+            loop.high < candidate.table.longest or engine.parser.stride == 5
+            or loop.high < candidate.table.suffix.prefix_high
+        ):
+            # A token may run past the counter's end into the next lexeme, or end there at a row
+            # that a guard leaves dead.
+            continue
+        chosen[picked] = candidate
+        picked += 1
+    return picked
+
+
+cdef bint _in_class(const LoopKey* key, uint8_t byte) noexcept nogil:
+    """Whether a character of the loop may begin with this byte."""
+    if byte < 0x80:
+        return (key.ascii[byte >> 6] >> (byte & 63)) & 1
+    return key.tail == TAIL_BYTES or (key.tail == TAIL_UTF8 and utf8_lead(byte) != 0)
+
+
+cdef bint _same_lead(
+    Engine* engine, const Candidate* candidate, const Loop* loop, uint8_t byte, state_t target
+) noexcept nogil:
+    """Whether ``target`` is where the candidate's loop is after this first byte of a character."""
+    if byte < 0x80 or loop.key.tail == TAIL_BYTES:
+        return target == candidate.target
+    return target == lexer_loop_lead(&engine.lexer, candidate.target, byte)
+
+
+cdef void _set_parts(
+    Engine* engine, Base* base, state_t target, const Loop* loop, uint32_t depth
+) noexcept nogil:
+    """Say where and how the tokens that leave a base's loop are read on."""
+    cdef uint32_t k, site, count = 0
+    cdef state_t state
+    cdef Trie* split = NULL
+    if loop.split:
+        split = table_split(engine.pool, base.table, &count)
+        if split == NULL:
+            fault_set(&engine.fault, FAULT_MEMORY)
+            return
+    base.part_count = 0
+    base.parts = <uint32_t*>arena_take(&engine.inside_arena, (2 * count + 2) * sizeof(uint32_t))
+    if base.parts == NULL:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return
+    if not loop.split:
+        base.parts[0] = site_of(
+            engine, &base.table.suffix, 0, loop.low, loop.high, base.table, depth
+        )
+        base.parts[1] = loop.after
+        base.part_count = 1
+        return
+    for k in range(1, count + 1):
+        # ``target`` is the state after the first character.
+        state = lexer_loop_at(&engine.lexer, target, k - 1)
+        if state == DEAD or split[k].token_count == 0:
+            continue
+        site = site_of(engine, &split[k], 0, 0, NONE, base.table, SITE_DEPTH)
+        if engine.fault.code:
+            return
+        base.parts[2 * base.part_count] = site
+        base.parts[2 * base.part_count + 1] = state
+        base.part_count += 1
+
+
+cdef void _explore(
+    Engine* engine, uint32_t where, state_t state, Base* bases, uint32_t* base_count
+) noexcept nogil:
+    """Fill the scratch of inside walks with what ``state`` says about the site."""
+    cdef Site site = engine.sites[where]
+    cdef Trie* trie = site.trie
+    cdef uint32_t first = trie.children[site.root]
+    cdef uint32_t count = trie.children[site.root + 1] - first
+    cdef state_t targets[256]
+    cdef uint8_t owner[256]
+    cdef Candidate chosen[CANDIDATES]
+    cdef Loop loop
+    cdef uint32_t i, k, node, picked = 0
+    cdef uint8_t byte
+    cdef bint killed = False
+    cdef bint paired[256]
+    base_count[0] = 0
+    if not engine.shortcuts & DIFFERENCE_MASKS or not is_heavy(engine, trie, site.root) \
+            or site.depth >= SITE_DEPTH or site.filtered \
+            or engine.lexer.states[state].forced >= 0:
+        _inside_walk(engine, where, site.root, state)
+        return
+    for i in range(count):
+        targets[i] = lexer_step(&engine.lexer, state, trie.child_byte[first + i])
+    if engine.fault.code:
+        return
+    picked = _choose_bases(engine, where, state, targets, chosen)
+    if picked == 0 or engine.fault.code:
+        if not engine.fault.code:
+            _inside_walk(engine, where, site.root, state)
+        return
+    for i in range(count):
+        owner[i] = 255
+        paired[i] = False
+        if targets[i] == DEAD:
+            continue
+        byte = trie.child_byte[first + i]
+        for k in range(picked):
+            loop = engine.lexer.loops[chosen[k].loop]
+            if _in_class(&loop.key, byte) and \
+                    _same_lead(engine, &chosen[k], &loop, byte, targets[i]):
+                owner[i] = <uint8_t>k
+                break
+    for k in range(picked):
+        loop = engine.lexer.loops[chosen[k].loop]
+        bases[k].table = chosen[k].table
+        bases[k].bits = table_window(engine.pool, chosen[k].table, loop.high)
+        bases[k].removed = <uint32_t>engine.removed.size
+        bases[k].whole = bases[k].table.whole_at[
+            1 + (loop.high if loop.high < bases[k].table.longest else bases[k].table.longest)
+        ]
+        if bases[k].bits == NULL:
+            fault_set(&engine.fault, FAULT_MEMORY)
+        _set_parts(engine, &bases[k], chosen[k].target, &loop, site.depth + 1)
+        if engine.fault.code:
+            return
+        for i in range(count):
+            byte = trie.child_byte[first + i]
+            if owner[i] == k or not _in_class(&loop.key, byte):
+                continue
+            node = trie.child_node[first + i]
+            if owner[i] == 255 and not paired[i] and byte < 0x80 and loop.high == NONE \
+                    and loop.after == chosen[k].target and not loop.split and targets[i] != DEAD \
+                    and engine.lexer.states[targets[i]].eager == NO_SET:
+                paired[i] = True
+                _pair_visit(engine, where, node, targets[i], chosen[k].target, &loop.key)
+            else:
+                _remove(engine, trie, trie.tokens_at[node], trie.tokens_at[trie.end[node]])
+        bases[k].removed_end = <uint32_t>engine.removed.size
+        if engine.fault.code:
+            return
+    base_count[0] = picked
+    for i in range(count):
+        if targets[i] == DEAD:
+            killed = True
+        elif owner[i] == 255 and not paired[i]:
+            node = trie.child_node[first + i]
+            if _visit(engine, where, node, targets[i]):
+                _inside_walk(engine, where, node, targets[i])
+    if killed and engine.lexer.states[state].accept != NO_SET:
+        _bound(engine, KILL, engine.lexer.states[state].accept, site.root, state)
+
+
+cdef uint32_t inside_of(Engine* engine, uint32_t where, state_t state) noexcept nogil:
+    """The index of what ``state`` says about a site; NONE with a fault set. Kept for good."""
+    cdef uint32_t known = map_get(&engine.inside_index, where, state)
+    cdef Base bases[CANDIDATES]
+    cdef Inside* grown
+    cdef uint32_t room, count = 0
+    if known != NONE:
+        return known
+    engine.tokens.size = 0
+    engine.bounds.size = 0
+    engine.removed.size = 0
+    _explore(engine, where, state, bases, &count)
+    if engine.fault.code:
+        return NONE
+    if engine.inside_count == engine.inside_room:
+        room = engine.inside_room * 2 if engine.inside_room else 32
+        grown = <Inside*>realloc(engine.insides, room * sizeof(Inside))
+        if grown == NULL:
+            fault_set(&engine.fault, FAULT_MEMORY)
+            return NONE
+        engine.insides = grown
+        engine.inside_room = room
+    grown = &engine.insides[engine.inside_count]
+    grown.base_count = count
+    grown.token_count = <uint32_t>engine.tokens.size
+    grown.boundary_count = <uint32_t>(engine.bounds.size // 4)
+    grown.bases = <Base*>arena_take(&engine.inside_arena, count * sizeof(Base))
+    grown.tokens = <uint32_t*>arena_take(
+        &engine.inside_arena, engine.tokens.size * sizeof(uint32_t)
+    )
+    grown.removed = <uint32_t*>arena_take(
+        &engine.inside_arena, engine.removed.size * sizeof(uint32_t)
+    )
+    grown.boundaries = <Boundary*>arena_take(
+        &engine.inside_arena, engine.bounds.size * sizeof(uint32_t)
+    )
+    if grown.bases == NULL or grown.tokens == NULL or grown.removed == NULL \
+            or grown.boundaries == NULL \
+            or map_put(&engine.inside_index, where, state, engine.inside_count) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NONE
+    memcpy(grown.bases, bases, count * sizeof(Base))
+    if engine.tokens.size:
+        memcpy(grown.tokens, engine.tokens.at, engine.tokens.size * sizeof(uint32_t))
+    if engine.removed.size:
+        memcpy(grown.removed, engine.removed.at, engine.removed.size * sizeof(uint32_t))
+    if engine.bounds.size:
+        memcpy(grown.boundaries, engine.bounds.at, engine.bounds.size * sizeof(uint32_t))
+    engine.inside_count += 1
+    return engine.inside_count - 1
