@@ -43,12 +43,16 @@ class Engine(Protocol):
         """
 
 
-def make_engine(name: str, vocabulary: llgx.Vocabulary) -> Engine:
+def make_engine(
+    name: str, vocabulary: llgx.Vocabulary, shortcuts: llgx.Shortcuts | None = None
+) -> Engine:
     """Build the engine called ``name`` and all that depends on the vocabulary alone, anew.
 
-    ``ImportError`` where the engine is not installed.
+    ``shortcuts`` are llgx's, default: all. ``ImportError`` where the engine is not installed.
     """
-    return _Llgx(vocabulary) if name == "llgx" else _LLGuidance(vocabulary)
+    if name == "llgx":
+        return _Llgx(vocabulary, shortcuts or llgx.Shortcuts())
+    return _LLGuidance(vocabulary)
 
 
 class _Llgx:
@@ -56,7 +60,8 @@ class _Llgx:
 
     name = "llgx"
 
-    def __init__(self, vocabulary: llgx.Vocabulary) -> None:
+    def __init__(self, vocabulary: llgx.Vocabulary, shortcuts: llgx.Shortcuts) -> None:
+        self._shortcuts = shortcuts
         self._vocabulary = llgx.Vocabulary.from_tokens(
             vocabulary.tokens,
             eog=vocabulary.eog,
@@ -75,7 +80,9 @@ class _Llgx:
             DEFAULT_LIMITS,
             grammar_bytes=DEFAULT_LIMITS.grammar_bytes + self._compiled,
         )
-        compiled = llgx.Grammar.from_lark(grammar).compile(self._vocabulary, limits=limits)
+        compiled = llgx.Grammar.from_lark(grammar).compile(
+            self._vocabulary, limits=limits, shortcuts=self._shortcuts
+        )
         return lambda: self._session(compiled)
 
     def _session(self, compiled: llgx.CompiledGrammar) -> Session:

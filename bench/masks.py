@@ -60,6 +60,12 @@ class Settings:
     passes: int = 4
     seed: int = 1
     fresh_vocabulary: bool = False
+    without: tuple[str, ...] = ()
+
+    @property
+    def shortcuts(self) -> llgx.Shortcuts:
+        """llgx's shortcuts, those in ``without`` off."""
+        return llgx.Shortcuts(**dict.fromkeys(self.without, False))
 
 
 def load_texts(settings: Settings, vocabulary: llgx.Vocabulary) -> list[Text]:
@@ -182,7 +188,7 @@ def run(settings: Settings, vocabulary: llgx.Vocabulary) -> mask_report.Figures:
         engines = []
         for name in settings.engines:
             begin = time.perf_counter_ns()
-            engines.append(make_engine(name, vocabulary))
+            engines.append(make_engine(name, vocabulary, settings.shortcuts))
             set_up[name].append((time.perf_counter_ns() - begin) / 1e6)
         return engines
 
@@ -207,7 +213,7 @@ def run(settings: Settings, vocabulary: llgx.Vocabulary) -> mask_report.Figures:
 
 def _run_untimed(settings: Settings, vocabulary: llgx.Vocabulary) -> int:
     """The passes of :func:`measure` without clock, comparison or report: the number of masks."""
-    engines = [make_engine(name, vocabulary) for name in settings.engines]
+    engines = [make_engine(name, vocabulary, settings.shortcuts) for name in settings.engines]
     masks = 0
     for text in load_texts(settings, vocabulary):
         for engine in engines:
@@ -241,6 +247,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--quick", action="store_true", help="two repetitions of two passes")
     add("--seed", type=int, default=default.seed, help="of the grammar keywords and its texts")
     add("--fresh-vocabulary", action="store_true", help="set engines up anew each repetition")
+    names = [field.name for field in dataclasses.fields(llgx.Shortcuts)]
+    add("--without", choices=names, action="append", help="a shortcut of llgx's, off")
     add("--cpu", type=int, metavar="N", help="run on this CPU, -1 for any; default: the last")
     add("--json", type=pathlib.Path, metavar="FILE", help="write all figures there")
     add("--no-timing", action="store_true", help="make the calls only, for callgrind")
@@ -256,6 +264,7 @@ def _settings(options: argparse.Namespace) -> Settings:
         passes=options.passes or default.passes,
         seed=options.seed,
         fresh_vocabulary=options.fresh_vocabulary,
+        without=tuple(options.without or ()),
     )
 
 

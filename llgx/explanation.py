@@ -1,4 +1,4 @@
-"""What :meth:`llgx.Matcher.explain` answers: how far a text fits a grammar, and what was expected."""
+"""What :meth:`llgx.Matcher.explain` answers: how far a text fits, and what was expected there."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _SHOWN = 12
 class Explanation:
     """How a text fits what a matcher allows next.
 
-    ``offset`` is the number of bytes that fit; ``fits`` says whether all do, ``complete`` whether the
-    text may also end after them. ``expected`` are the names of the terminals that could begin or go
-    on at ``offset``.
+    ``offset`` is the number of bytes that fit; ``fits`` says whether all do, ``complete`` whether
+    the text may also end after them. ``expected`` are the names of the terminals that could begin
+    or go on at ``offset``.
     """
 
     text: bytes
