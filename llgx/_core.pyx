@@ -513,23 +513,26 @@ cdef class Matcher:
 
     # ------------------------------------------------------------ text
 
-    cdef Py_ssize_t _match(self, Step* step, bytes text):
-        """Move ``step`` past the bytes of ``text`` that fit; how many they are. Lock held."""
+    cdef object _try(self, bytes text):
+        """How far ``text`` fits from here on, as an :class:`Explanation`. Changes nothing."""
+        cdef Step step = self.steps[self.count]
         cdef Py_ssize_t fits = 0
         cdef Py_ssize_t length = len(text)
         cdef const uint8_t* data = text
         cdef row_t row = step.row
         cdef state_t state = step.state & STATE
         cdef bint fresh = step.state & FRESH != 0
-        if row == NONE:
-            return 0
-        while fits < length and engine_step(
-            &self.grammar.engine, &row, &state, &fresh, data[fits]
-        ):
-            fits += 1
-        step.row = row
-        step.state = state | (FRESH if fresh else 0)
-        return fits
+        self.grammar.acquire()
+        if row != NONE:
+            while fits < length and engine_step(
+                &self.grammar.engine, &row, &state, &fresh, data[fits]
+            ):
+                fits += 1
+            step.row = row
+            step.state = state | (FRESH if fresh else 0)
+        complete = fits == length and self._accepts(&step)
+        self.grammar.release()
+        return Explanation(text, fits, complete, self._expected(&step))
 
     def match_bytes(self, text):
         """How many bytes of ``text`` fit from here on, and whether it could end after all of them.
@@ -539,12 +542,8 @@ cdef class Matcher:
         """
         if not isinstance(text, bytes):
             raise TypeError(f"text must be bytes, not {type(text).__name__}")
-        cdef Step step = self.steps[self.count]
-        self.grammar.acquire()
-        fits = self._match(&step, text)
-        accepts = fits == len(text) and self._accepts(&step)
-        self.grammar.release()
-        return fits, accepts
+        result = self._try(text)
+        return result.offset, result.complete
 
     def explain(self, text):
         """Where ``text`` (``str`` or ``bytes``) stops fitting from here on, and what was expected.
@@ -552,15 +551,10 @@ cdef class Matcher:
         An :class:`llgx.Explanation`, whose ``str`` is fit to print. Changes nothing.
         """
         if isinstance(text, str):
-            text = text.encode("utf-8")
+            text = text.encode("utf-8", "surrogatepass")
         elif not isinstance(text, bytes):
             raise TypeError(f"text must be str or bytes, not {type(text).__name__}")
-        cdef Step step = self.steps[self.count]
-        self.grammar.acquire()
-        fits = self._match(&step, text)
-        complete = fits == len(text) and self._accepts(&step)
-        self.grammar.release()
-        return Explanation(text, fits, complete, self._expected(&step))
+        return self._try(text)
 
     def captures(self):
         """What rules with a name for it have captured. Always empty: grammars declare none yet."""

@@ -166,3 +166,17 @@ cdef inline uint32_t child_place(const Trie* trie, uint32_t node, uint8_t byte) 
         else:
             high = middle
     return low if low < end and trie.child_byte[low] == byte else NONE
+
+
+cdef inline void open_children(
+    const Engine* engine, const Trie* trie, uint32_t node, state_t state, uint32_t* cursor,
+    uint32_t* end
+) noexcept nogil:
+    """Where a walk of the children of ``node`` begins and ends: of the one child that can follow,
+    where ``state`` shows that there is one only."""
+    if engine.shortcuts & FORCED_RUNS and engine.lexer.states[state].forced >= 0:
+        cursor[0] = child_place(trie, node, <uint8_t>engine.lexer.states[state].forced)
+        end[0] = cursor[0] if cursor[0] == NONE else cursor[0] + 1
+        return
+    cursor[0] = trie.children[node]
+    end[0] = trie.children[node + 1]

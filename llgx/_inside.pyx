@@ -24,9 +24,9 @@ from libc.stdlib cimport realloc
 from libc.string cimport memcpy
 
 from llgx._engine cimport (
-    BELOW, CHILD, DIFFERENCE_MASKS, FORCED_RUNS, FRAME_WORDS, KILL, LENGTH_CLASSES, NESTED, OWN,
-    SITE_DEPTH, Base, Boundary, Engine, Inside, Site, child_place, frame_push, is_heavy, is_leaf,
-    place_counts,
+    BELOW, CHILD, DIFFERENCE_MASKS, FRAME_WORDS, KILL, LENGTH_CLASSES, NESTED, OWN,
+    SITE_DEPTH, Base, Boundary, Engine, Inside, Site, frame_push, is_heavy, is_leaf,
+    open_children, place_counts,
 )
 from llgx._lexer cimport (
     DEAD, NO_SET, TAIL_BYTES, TAIL_UTF8, Loop, LoopKey, lexer_loop, lexer_loop_at, lexer_loop_lead,
@@ -166,14 +166,7 @@ cdef void _inside_walk(
     cdef uint32_t cursor, end, child, killed = 0
     cdef state_t target
     cdef uint32_t* at
-    if engine.shortcuts & FORCED_RUNS and engine.lexer.states[state].forced >= 0:
-        cursor = child_place(trie, node, <uint8_t>engine.lexer.states[state].forced)
-        if cursor == NONE:
-            return
-        end = cursor + 1
-    else:
-        cursor = trie.children[node]
-        end = trie.children[node + 1]
+    open_children(engine, trie, node, state, &cursor, &end)
     while not engine.fault.code:
         if cursor == end:
             if engine.frames.size == floor:
@@ -201,16 +194,7 @@ cdef void _inside_walk(
         node = child
         state = target
         killed = 0
-        if engine.shortcuts & FORCED_RUNS and engine.lexer.states[state].forced >= 0:
-            cursor = child_place(trie, node, <uint8_t>engine.lexer.states[state].forced)
-            if cursor == NONE:
-                cursor = 0
-                end = 0
-            else:
-                end = cursor + 1
-        else:
-            cursor = trie.children[node]
-            end = trie.children[node + 1]
+        open_children(engine, trie, node, state, &cursor, &end)
     engine.frames.size = floor
 
 

@@ -30,9 +30,9 @@ from llgx._earley cimport (
     parser_begin, parser_free, parser_init, parser_scan, row_accepts, row_state, row_t,
 )
 from llgx._engine cimport (
-    BOUNDARY_MEMO, CHILD, DEPTH_LIMIT, DIFFERENCE_MASKS, FORCED_RUNS, FRAME_WORDS, KILL, MASK_MEMO,
-    NESTED, OWN, SMALL_LOOP, Base, Boundary, Builder, Engine, Inside, Mask, Site, child_place,
-    frame_push, is_heavy, is_leaf, place_counts,
+    BOUNDARY_MEMO, CHILD, DEPTH_LIMIT, DIFFERENCE_MASKS, FRAME_WORDS, KILL, MASK_MEMO,
+    NESTED, OWN, SMALL_LOOP, Base, Boundary, Builder, Engine, Inside, Mask, Site, frame_push,
+    is_heavy, is_leaf, open_children, place_counts,
 )
 from llgx._inside cimport inside_of, site_of
 from llgx._lexer cimport (
@@ -333,13 +333,7 @@ cdef void _row_walk(
     cdef set_t emitted
     cdef row_t after
     cdef uint32_t* at
-    cursor = trie.children[node]
-    end = trie.children[node + 1]
-    if engine.shortcuts & FORCED_RUNS and engine.lexer.states[state].forced >= 0:
-        cursor = child_place(trie, node, <uint8_t>engine.lexer.states[state].forced)
-        if cursor == NONE:
-            return
-        end = cursor + 1
+    open_children(engine, trie, node, state, &cursor, &end)
     while not engine.fault.code:
         if cursor == end:
             if engine.frames.size == floor:
@@ -374,14 +368,7 @@ cdef void _row_walk(
         row = after
         state = target
         exclude = DEAD
-        cursor = trie.children[child]
-        end = trie.children[child + 1]
-        if engine.shortcuts & FORCED_RUNS and engine.lexer.states[state].forced >= 0:
-            cursor = child_place(trie, child, <uint8_t>engine.lexer.states[state].forced)
-            end = cursor + 1
-            if cursor == NONE:
-                cursor = 0
-                end = 0
+        open_children(engine, trie, child, state, &cursor, &end)
     engine.frames.size = floor
 
 
