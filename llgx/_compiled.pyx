@@ -19,10 +19,11 @@ from cpython.pythread cimport (
     PyThread_release_lock, WAIT_LOCK,
 )
 
-from llgx._earley cimport Cond, Expr, Production
+from llgx._earley cimport Cond, Expr, FIRST_ROW, Production, row_accepts, row_state
 from llgx._engine cimport (
     BOUNDARY_MEMO, DIFFERENCE_MASKS, Engine, FORCED_RUNS, LENGTH_CLASSES, MASK_MEMO,
 )
+from llgx._lexer cimport DEAD
 from llgx._mask cimport engine_begin, engine_free, engine_init
 from llgx._memory cimport NONE
 from llgx._regex cimport (
@@ -84,6 +85,10 @@ cdef class CompiledGrammar:
         if engine_begin(&self.engine) < 0:
             raise_fault(&self.engine.fault, limits)
             raise MemoryError
+        if row_state(&self.engine.parser, FIRST_ROW) == DEAD \
+                and not row_accepts(&self.engine.parser, FIRST_ROW):
+            raise GrammarError("the grammar matches no text: its guards leave no way to begin")
+        raise_fault(&self.engine.fault, limits)
 
     def __dealloc__(self):
         engine_free(&self.engine)

@@ -109,10 +109,14 @@ cdef struct Parser:
     Words restricted     # [shape, number of origins, numbers of the origins in the whole shape...]
     # scratch of one closure
     Words items
+    uint64_t work        # items arrived at, known ones too
+    Map numbers          # row -> its number among the origins
     uint64_t* seen       # hash of items: generation << 32 | index
     uint32_t seen_mask
     uint32_t generation
     uint32_t* predicted  # by rule: generation in which it was predicted
+    uint64_t* wanted     # by rule: the last restriction that it mattered in, and which one is made
+    uint64_t wanted_now
     Words empty          # (rule, parameter) that derived nothing here
     Words sorted
     Words paths          # (row, parent path, step from it, consulted shape or NONE)

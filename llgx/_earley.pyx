@@ -40,8 +40,9 @@ from libc.string cimport memcmp, memcpy, memset
 
 from llgx._lexer cimport DEAD, Lexer, lexer_start, set_t, state_t
 from llgx._memory cimport (
-    FAULT_MEMORY, FAULT_ROW_ITEMS, FAULT_ROWS, NONE, UNKNOWN, Fault, Words, fault_set, interner_drop, interner_free,
-    interner_put, map_free, map_get, map_put, words_free, words_hash, words_push, words_reserve,
+    FAULT_MEMORY, FAULT_ROW_ITEMS, FAULT_ROWS, NONE, UNKNOWN, Fault, Words, fault_set, interner_drop,
+    interner_free, interner_put, map_clear, map_free, map_get, map_put, words_free, words_hash,
+    words_push, words_reserve,
 )
 
 cdef extern from *:
@@ -64,6 +65,8 @@ cdef enum:
     MOST_PATHS = 64          # of a variant; scans that reach further are closed each time
     MOST_VARIANTS = 16       # tried per scan
     VARIANT_WORDS = 16000000
+    FEW_ORIGINS = 24
+    WORK_PER_ITEM = 64       # times that an item of the widest row may be arrived at
 
 
 cdef int parser_init(Parser* ps, Lexer* lexer, Fault* fault) noexcept nogil:
@@ -93,6 +96,7 @@ cdef void parser_free(Parser* ps) noexcept nogil:
     free(ps.shapes)
     free(ps.seen)
     free(ps.predicted)
+    free(ps.wanted)
     interner_free(&ps.contents)
     interner_free(&ps.shape_words)
     map_free(&ps.moves)
@@ -101,6 +105,7 @@ cdef void parser_free(Parser* ps) noexcept nogil:
     words_free(&ps.spare)
     words_free(&ps.variants)
     words_free(&ps.paths)
+    map_free(&ps.numbers)
     words_free(&ps.items)
     words_free(&ps.empty)
     words_free(&ps.sorted)
@@ -231,6 +236,10 @@ cdef void _add(Parser* ps, uint32_t place, uint32_t origin, uint64_t parameter) 
     cdef uint32_t item[5]
     cdef uint32_t at, known, stride = ps.stride
     cdef uint32_t* items
+    ps.work += 1
+    if ps.work > WORK_PER_ITEM * <uint64_t>ps.item_limit:
+        fault_set(ps.fault, FAULT_ROW_ITEMS)
+        return
     item[0] = ps.symbols[place]
     item[1] = place
     item[2] = <uint32_t>parameter
@@ -270,13 +279,13 @@ cdef inline uint64_t _argument(
 
 
 cdef const uint32_t* _waiting(
-    const Parser* ps, row_t row, uint32_t symbol, uint32_t* count
+    const Parser* ps, uint32_t shape, uint32_t symbol, uint32_t* count
 ) noexcept nogil:
-    """The items of a row whose dot stands before ``symbol``: first of them, and how many."""
-    cdef const Shape* shape = &ps.shapes[ps.rows[row].shape]
-    cdef const uint32_t* items = shape.items
+    """The items of a shape whose dot stands before ``symbol``: first of them, and how many."""
+    cdef const uint32_t* items = ps.shapes[shape].items
+    cdef uint32_t total = ps.shapes[shape].count
     cdef uint32_t stride = ps.stride
-    cdef uint32_t low = 0, high = shape.count, middle
+    cdef uint32_t low = 0, high = total, middle
     while low < high:
         middle = (low + high) >> 1
         if items[middle * stride] < symbol:
@@ -284,10 +293,26 @@ cdef const uint32_t* _waiting(
         else:
             high = middle
     middle = low
-    while middle < shape.count and items[middle * stride] == symbol:
+    while middle < total and items[middle * stride] == symbol:
         middle += 1
     count[0] = middle - low
     return items + low * stride
+
+
+cdef bint _map_origins(Parser* ps, const uint32_t* origins, uint32_t count) noexcept nogil:
+    """Keep the numbers of origins in a map once they are too many to look through."""
+    cdef uint32_t first = count - 1
+    cdef uint32_t i
+    if count <= FEW_ORIGINS:
+        return True
+    if count == FEW_ORIGINS + 1:
+        map_clear(&ps.numbers)
+        first = 0
+    for i in range(first, count):
+        if map_put(&ps.numbers, 0, origins[i], i) < 0:
+            fault_set(ps.fault, FAULT_MEMORY)
+            return False
+    return True
 
 
 cdef uint32_t _make_restriction(Parser* ps, uint32_t shape, set_t emitted) noexcept nogil:
@@ -297,28 +322,27 @@ cdef uint32_t _make_restriction(Parser* ps, uint32_t shape, set_t emitted) noexc
     cdef uint32_t terminal_count = ps.lexer.sets.entries[emitted].length
     cdef uint32_t count = ps.shapes[shape].count
     cdef uint32_t stride = ps.stride
-    cdef uint32_t i, number, symbol, origins = 0
+    cdef const uint32_t* item
+    cdef uint32_t i, number, symbol, known, origins = 0
     cdef size_t at, done = 0, place, base
     # spare: [symbols that may come to be finished here...] [flags, items kept...]
     ps.spare.size = 0
+    ps.wanted_now += 1
     for i in range(terminal_count):
         if words_push(&ps.spare, 2 * terminals[i] + 1) < 0:
             fault_set(ps.fault, FAULT_MEMORY)
             return NONE
     while done < ps.spare.size:
-        symbol = ps.spare.at[done]
+        item = _waiting(ps, shape, ps.spare.at[done], &number)
         done += 1
-        for i in range(count):
-            if items[i * stride] != symbol or items[i * stride + stride - 1] != SELF:
-                continue
-            at = terminal_count
-            while at < ps.spare.size and \
-                    ps.spare.at[at] != 2 * ps.owner[items[i * stride + 1]]:
-                at += 1
-            if at == ps.spare.size and \
-                    words_push(&ps.spare, 2 * ps.owner[items[i * stride + 1]]) < 0:
-                fault_set(ps.fault, FAULT_MEMORY)
-                return NONE
+        for i in range(number):
+            symbol = ps.owner[item[1]]
+            if item[stride - 1] == SELF and ps.wanted[symbol] != ps.wanted_now:
+                ps.wanted[symbol] = ps.wanted_now
+                if words_push(&ps.spare, 2 * symbol) < 0:
+                    fault_set(ps.fault, FAULT_MEMORY)
+                    return NONE
+            item += stride
     base = ps.spare.size
     place = ps.restricted.size
     if words_reserve(&ps.spare, 1 + <size_t>count * stride) < 0 \
@@ -328,10 +352,8 @@ cdef uint32_t _make_restriction(Parser* ps, uint32_t shape, set_t emitted) noexc
     ps.spare.at[base] = ROW_RESTRICTED
     ps.spare.size += 1
     for i in range(count):
-        at = terminal_count
-        while at < base and ps.spare.at[at] != items[i * stride]:
-            at += 1
-        if at == base:
+        symbol = items[i * stride]
+        if symbol & 1 or ps.wanted[symbol >> 1] != ps.wanted_now:
             continue
         at = ps.spare.size
         memcpy(ps.spare.at + at, items + i * stride, stride * sizeof(uint32_t))
@@ -339,13 +361,19 @@ cdef uint32_t _make_restriction(Parser* ps, uint32_t shape, set_t emitted) noexc
         number = items[i * stride + stride - 1]
         if number == SELF:
             continue
-        done = 0
-        while done < origins and ps.restricted.at[place + 2 + done] != number:
-            done += 1
-        if done == origins:
+        if origins <= FEW_ORIGINS:
+            known = 0
+            while known < origins and ps.restricted.at[place + 2 + known] != number:
+                known += 1
+        else:
+            known = map_get(&ps.numbers, 0, number)
+        if known == origins or known == NONE:
+            known = origins
             ps.restricted.at[place + 2 + origins] = number
             origins += 1
-        ps.spare.at[at + stride - 1] = <uint32_t>done
+            if not _map_origins(ps, ps.restricted.at + place + 2, origins):
+                return NONE
+        ps.spare.at[at + stride - 1] = known
     ps.restricted.at[place] = _shape(ps, ps.spare.at + base, <uint32_t>(ps.spare.size - base))
     ps.restricted.at[place + 1] = origins
     ps.restricted.size = place + 2 + origins
@@ -383,17 +411,25 @@ cdef inline uint32_t _origin(const Parser* ps, row_t row, const uint32_t* item) 
     return ps.own if row == ps.scanned else row
 
 
+cdef uint32_t _path_of(const Parser* ps, row_t row) noexcept nogil:
+    """The number of the path that stands for ``row``, the first to it, or NONE."""
+    cdef uint32_t at
+    for at in range(<uint32_t>(ps.paths.size // PATH_WORDS)):
+        if ps.paths.at[at * PATH_WORDS] == row:
+            return at
+    return NONE
+
+
 cdef void _consult(Parser* ps, row_t row) noexcept nogil:
     """Note that the closure depends on the items of ``row``, and how its origins are reached.
 
     The first path to a row stands for it; that others lead to the same row is part of the variant.
     """
     cdef uint32_t at, number
-    cdef uint32_t count = <uint32_t>(ps.paths.size // PATH_WORDS)
-    at = 0
-    while at < count and ps.paths.at[at * PATH_WORDS] != row:
-        at += 1
-    if at == count or ps.paths.at[at * PATH_WORDS + 3] != NONE:
+    if ps.paths.size > MOST_PATHS * PATH_WORDS:
+        return  # too many for a variant: no more book-keeping
+    at = _path_of(ps, row)
+    if at == NONE or ps.paths.at[at * PATH_WORDS + 3] != NONE:
         return
     ps.paths.at[at * PATH_WORDS + 3] = ps.rows[row].shape
     for number in range(ps.rows[row].origin_count):
@@ -412,7 +448,7 @@ cdef void _complete(Parser* ps, uint32_t rule, uint32_t origin, uint64_t paramet
     cdef uint64_t value
     if origin != SELF:
         _consult(ps, origin)
-        item = _waiting(ps, origin, 2 * rule, &count)
+        item = _waiting(ps, ps.rows[origin].shape, 2 * rule, &count)
         for i in range(count):
             value = _parameter(ps, item)
             if _argument(ps, item[1], value) == parameter:
@@ -516,6 +552,7 @@ cdef void _open(Parser* ps) noexcept nogil:
     """Begin a new closure with no items."""
     ps.items.size = 0
     ps.empty.size = 0
+    ps.work = 0
     ps.generation += 1
     if ps.generation == 0:  # wrapped: old stamps could look new
         memset(ps.seen, 0, (<size_t>ps.seen_mask + 1) * sizeof(uint64_t))
@@ -551,12 +588,15 @@ cdef row_t _close(Parser* ps, uint32_t flags) noexcept nogil:
         at += stride
     if ps.fault.code:
         return FIRST_ROW
-    # Every origin met counts for the variant, those of the completed items too.
-    at = stride - 1
-    while at < ps.items.size:
-        if ps.items.at[at] != SELF:
-            _use_path(ps, ps.items.at[at])
-        at += stride
+    if ps.paths.size <= MOST_PATHS * PATH_WORDS:
+        # Every origin met counts for the variant, those of the completed items too.
+        at = stride - 1
+        while at < ps.items.size:
+            if ps.items.at[at] != SELF:
+                symbol = _path_of(ps, ps.items.at[at])
+                if symbol != NONE:
+                    ps.paths.at[symbol * PATH_WORDS + 1] |= PATH_USED
+            at += stride
     at = 0
     while at < ps.items.size:
         if ps.items.at[at] != NONE:
@@ -572,21 +612,11 @@ cdef row_t _close(Parser* ps, uint32_t flags) noexcept nogil:
     return _name_origins(ps, flags)
 
 
-cdef void _use_path(Parser* ps, row_t row) noexcept nogil:
-    """Mark the path that stands for ``row`` as mattering."""
-    cdef size_t at = 0
-    while at < ps.paths.size:
-        if ps.paths.at[at] == row:
-            ps.paths.at[at + 1] |= PATH_USED
-            return
-        at += PATH_WORDS
-
-
 cdef row_t _name_origins(Parser* ps, uint32_t flags) noexcept nogil:
     """The row of the closed, sorted items: number the origins as they come, intern shape and row."""
     cdef uint32_t stride = ps.stride
-    cdef size_t at, number
-    cdef uint32_t origin
+    cdef size_t at
+    cdef uint32_t origin, number, count
     cdef size_t words = ps.items.size + 1
     # sorted: [flags, items with numbers...] [shape, origins...]
     ps.sorted.size = 0
@@ -601,13 +631,20 @@ cdef row_t _name_origins(Parser* ps, uint32_t flags) noexcept nogil:
     while at < words:
         origin = ps.sorted.at[at]
         if origin != SELF:
-            number = words + 1
-            while number < ps.sorted.size and ps.sorted.at[number] != origin:
-                number += 1
-            if number == ps.sorted.size:
-                ps.sorted.at[number] = origin
+            count = <uint32_t>(ps.sorted.size - words - 1)
+            if count <= FEW_ORIGINS:
+                number = 0
+                while number < count and ps.sorted.at[words + 1 + number] != origin:
+                    number += 1
+            else:
+                number = map_get(&ps.numbers, 0, origin)
+            if number == count or number == NONE:
+                number = count
+                ps.sorted.at[ps.sorted.size] = origin
                 ps.sorted.size += 1
-            ps.sorted.at[at] = <uint32_t>(number - words - 1)
+                if not _map_origins(ps, ps.sorted.at + words + 1, count + 1):
+                    return FIRST_ROW
+            ps.sorted.at[at] = number
         at += stride
     ps.sorted.at[words] = _shape(ps, ps.sorted.at, <uint32_t>words)
     if ps.fault.code:
@@ -619,7 +656,8 @@ cdef int parser_begin(Parser* ps) noexcept nogil:
     """Make FIRST_ROW once the grammar is in place; -1 with a fault set when that fails."""
     cdef uint32_t flags = 0 if ps.initial_skip else ROW_NO_SKIP
     ps.predicted = <uint32_t*>calloc(ps.rule_count + 1, sizeof(uint32_t))
-    if ps.predicted == NULL:
+    ps.wanted = <uint64_t*>calloc(ps.rule_count + 1, sizeof(uint64_t))
+    if ps.predicted == NULL or ps.wanted == NULL:
         fault_set(ps.fault, FAULT_MEMORY)
         return -1
     _open(ps)
@@ -750,7 +788,7 @@ cdef row_t _scan(Parser* ps, row_t row, set_t emitted) noexcept nogil:
         fault_set(ps.fault, FAULT_MEMORY)
         return FIRST_ROW
     for i in range(length):
-        item = _waiting(ps, row, 2 * terminals[i] + 1, &count)
+        item = _waiting(ps, ps.rows[row].shape, 2 * terminals[i] + 1, &count)
         for j in range(count):
             _add(ps, item[1] + 1, _origin(ps, row, item), _parameter(ps, item))
             item += stride
@@ -818,7 +856,7 @@ cdef state_t parser_start_state(Parser* ps, row_t row) noexcept nogil:
                 j += 1
             if j < ps.sorted.size:
                 continue
-            if _waiting(ps, row, 2 * skip + 1, &j) != NULL and j == 0 and words_push(&ps.sorted, skip) < 0:
+            if _waiting(ps, shape, 2 * skip + 1, &j) != NULL and j == 0 and words_push(&ps.sorted, skip) < 0:
                 fault_set(ps.fault, FAULT_MEMORY)
                 return DEAD
         # Insert the few skip terminals where they belong.

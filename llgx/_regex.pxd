@@ -46,6 +46,8 @@ cdef struct Regex:
     uint32_t bytes_size
     uint32_t bytes_room
     Map derivatives      # (node, byte class) -> node
+    Map saturated        # node -> what ``regex_saturate`` made of it, where it is not the same
+    Map nonempty         # node -> what ``regex_nonempty`` made of it, where that took work
     Words stack          # scratch of the constructors
     uint8_t classes[256] # byte -> class; bytes of one class behave alike in every node
     uint8_t sample[256]  # class -> one of its bytes

@@ -146,6 +146,8 @@ cdef void regex_free(Regex* rx) noexcept nogil:
     free(rx.info)
     free(rx.bytes)
     map_free(&rx.derivatives)
+    map_free(&rx.saturated)
+    map_free(&rx.nonempty)
     words_free(&rx.stack)
 
 
@@ -294,6 +296,7 @@ cdef node_t regex_concat(Regex* rx, node_t head, node_t tail) noexcept nogil:
 cdef node_t regex_repeat(Regex* rx, node_t node, uint32_t low, uint32_t high) noexcept nogil:
     cdef uint32_t words[4]
     cdef const uint32_t* inner
+    cdef uint64_t least, most
     if high == 0 or node == EPSILON:
         return EPSILON
     if node == EMPTY:
@@ -303,9 +306,19 @@ cdef node_t regex_repeat(Regex* rx, node_t node, uint32_t low, uint32_t high) no
     if regex_nullable(rx, node):
         low = 0
     inner = regex_words(rx, node)
-    if inner[0] == REPEAT_KIND and inner[3] == NONE and inner[2] <= 1:
-        # (a*){..} is a*, and (a+){low,..} is a{low,}: an unbounded repeat makes up for any other.
-        return regex_repeat(rx, inner[1], low if inner[2] else 0, NONE)
+    if inner[0] == REPEAT_KIND:
+        # (a{i,j}){low,high} takes k i to k j times a for each k. If these intervals leave no gap from
+        # the first on, and then later ones leave none either, they are one.
+        if inner[2] <= 1 if low == 0 else (
+            inner[3] == NONE or (<uint64_t>low + 1) * inner[2] <= <uint64_t>low * inner[3] + 1
+        ):
+            least = <uint64_t>low * inner[2]
+            most = NONE if high == NONE or inner[3] == NONE else <uint64_t>high * inner[3]
+            if least < NONE:
+                # More than 4 billion times is as good as any number of times.
+                return regex_repeat(
+                    rx, inner[1], <uint32_t>least, <uint32_t>(most if most < NONE else NONE)
+                )
     words[0] = REPEAT_KIND
     words[1] = node
     words[2] = low
@@ -550,19 +563,31 @@ cdef node_t _pair(Regex* rx, node_t left, node_t right, uint32_t kind) noexcept 
 cdef node_t regex_nonempty(Regex* rx, node_t node) noexcept nogil:
     """``node`` without the empty string, as simple as its shape allows."""
     cdef const uint32_t* words
-    cdef uint32_t i, length
-    cdef size_t base
-    cdef node_t left, right
+    cdef node_t left
     if not regex_nullable(rx, node):
         return node
     words = regex_words(rx, node)
     if words[0] == EPSILON_KIND:
         return EMPTY
+    left = map_get(&rx.nonempty, 0, node)
+    if left != NONE:
+        return left
+    left = _nonempty(rx, node)
+    if rx.fault.code == 0 and map_put(&rx.nonempty, 0, node, left) < 0:
+        fault_set(rx.fault, FAULT_MEMORY)
+    return left
+
+
+cdef node_t _nonempty(Regex* rx, node_t node) noexcept nogil:
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef uint32_t i, length
+    cdef size_t base
+    cdef node_t left, right
     if words[0] == REPEAT_KIND and not regex_nullable(rx, words[1]):
         return regex_repeat(rx, words[1], 1, words[3])
     if words[0] == CONCAT_KIND:
         left = regex_concat(rx, regex_nonempty(rx, words[1]), words[2])
-        right = regex_nonempty(rx, regex_words(rx, node)[2])
+        right = regex_nonempty(rx, words[2])
         return _pair(rx, left, right, ALT_KIND)
     if words[0] == ALT_KIND:
         base = rx.stack.size
@@ -749,26 +774,42 @@ cdef node_t regex_saturate(Regex* rx, node_t node) noexcept nogil:
     """
     cdef const uint32_t* words = regex_words(rx, node)
     cdef uint32_t i, length, low, high
-    cdef size_t base
-    cdef node_t left, right
+    cdef size_t base = rx.stack.size
+    cdef node_t result = node, part
     if not rx.info[node].flags & COUNTED or rx.info[node].flags & HARD:
         return node
+    result = map_get(&rx.saturated, 0, node)
+    if result != NONE:
+        return result
     if words[0] == CONCAT_KIND:
-        left = regex_saturate(rx, words[1])
-        right = regex_saturate(rx, words[2])
-        return regex_concat(rx, left, right)
-    if words[0] == ALT_KIND:
-        base = rx.stack.size
+        # By a loop: a concatenation may be as long as the grammar.
+        result = node
+        while rx.info[result].kind == CONCAT_KIND and rx.info[result].flags & COUNTED:
+            words = regex_words(rx, result)
+            part = regex_saturate(rx, words[1])
+            result = words[2]
+            if words_push(&rx.stack, part) < 0:
+                fault_set(rx.fault, FAULT_MEMORY)
+                return node
+        result = regex_saturate(rx, result)
+        while rx.stack.size > base:
+            rx.stack.size -= 1
+            result = regex_concat(rx, rx.stack.at[rx.stack.size], result)
+    elif words[0] == ALT_KIND:
         length = rx.nodes.entries[node].length
         for i in range(1, length):
-            left = regex_saturate(rx, words[i])
-            if words_push(&rx.stack, left) < 0:
+            part = regex_saturate(rx, words[i])
+            if words_push(&rx.stack, part) < 0:
                 fault_set(rx.fault, FAULT_MEMORY)
                 break
-        return regex_alt(rx, base)
-    low = words[2] if words[2] <= rx.saturation else rx.saturation + 1
-    high = NONE if words[3] > rx.saturation else words[3]
-    return regex_repeat(rx, regex_saturate(rx, words[1]), low, high)
+        result = regex_alt(rx, base)
+    else:
+        low = words[2] if words[2] <= rx.saturation else rx.saturation + 1
+        high = NONE if words[3] > rx.saturation else words[3]
+        result = regex_repeat(rx, regex_saturate(rx, words[1]), low, high)
+    if rx.fault.code == 0 and map_put(&rx.saturated, 0, node, result) < 0:
+        fault_set(rx.fault, FAULT_MEMORY)
+    return result
 
 
 # --------------------------------------------------------------------------- from trees

@@ -32,7 +32,7 @@ class Limits:
     ``mask_cache_bytes``   memory of memoised masks; beyond it the memo starts afresh.
     """
 
-    grammar_bytes: int = 16_000_000
+    grammar_bytes: int = 2_000_000
     nesting: int = 500
     repeat: int = 1_000_000_000
     rule_repeat: int = 1_000_000
@@ -42,7 +42,7 @@ class Limits:
     emptiness_steps: int = 500_000
     lexer_states: int = 1_000_000
     rows: int = 1_000_000
-    row_items: int = 200_000
+    row_items: int = 20_000
     heavy_nodes: int = 768
     mask_cache_bytes: int = 256_000_000
 

@@ -224,10 +224,12 @@ def test_command_fails_loudly_where_engines_differ(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def make(name: str, vocabulary: llgx.Vocabulary) -> engines.Engine:
+    def make(
+        name: str, vocabulary: llgx.Vocabulary, shortcuts: llgx.Shortcuts | None = None
+    ) -> engines.Engine:
         if name == "llgx":
             return _Spoiled(vocabulary, flip=ord("z"))
-        return engines.make_engine(name, vocabulary)
+        return engines.make_engine(name, vocabulary, shortcuts)
 
     monkeypatch.setattr(masks, "make_engine", make)
     assert run_command("--grammar", "arithmetic", "--quick") == 1
