@@ -7,9 +7,7 @@ cost little more than reading the mask. Runs without the GIL; the callers in
 :mod:`llgx.bitmask` hold what its arguments point into.
 """
 
-from cpython.buffer cimport (
-    PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer,
-)
+from cpython.buffer cimport PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 

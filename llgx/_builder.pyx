@@ -1,16 +1,18 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: initializedcheck=False, cdivision=True
 """Masks in the making, and their shortest forms.
 
-A builder collects tokens of one mask: as a shared bitset plus and minus short lists for as long as that
-does, then as a bitset of its own. There is one per level of recursion of the mask engine, reused for
-good, so that making a mask allocates nothing but its result. A finished :c:type:`Mask` is a list of
-tokens, the differences from a bitset that others use too, or a bitset; equal bitsets are kept once.
+A builder collects tokens of one mask: as a shared bitset plus and minus short lists for as long as
+that does, then as a bitset of its own. There is one per level of recursion of the mask engine,
+reused for good, so that making a mask allocates nothing but its result. A finished :c:type:`Mask`
+is a list of tokens, the differences from a bitset that others use too, or a bitset; equal bitsets
+are kept once.
 
 Invariant: the parts that are put into a builder are disjoint, but for what was removed before; so
 nothing depends on their order where nothing is removed.
 
-Cost: a token is a push; what needs a bitset costs passes over V / 64 words, about a microsecond each
-for 128k tokens.
+Cost: a token is a push; what needs a bitset costs passes over V / 64 words, about a microsecond
+each for 128k tokens.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
@@ -18,9 +20,7 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
 from llgx._engine cimport DELTA_LIMIT, SPARSE_LIMIT, Builder, Engine, Mask
-from llgx._memory cimport (
-    FAULT_MEMORY, NONE, fault_set, map_get, map_put, words_push,
-)
+from llgx._memory cimport FAULT_MEMORY, NONE, fault_set, map_get, map_put, words_push
 from llgx._trie cimport Trie
 
 
@@ -91,7 +91,8 @@ cdef void builder_put_parts(
     Engine* engine, uint32_t level, const uint64_t* base, const uint32_t* tokens, size_t added,
     const uint32_t* taken, size_t removed
 ) noexcept nogil:
-    """Add a set given as a bitset (or NULL), tokens to add to it and tokens to take away from it."""
+    """Add a set given as a bitset (or NULL), tokens to add to it and tokens to take away from
+    it."""
     cdef size_t i
     cdef Builder* other
     if removed and not builder_is_empty(&engine.builders[level]):

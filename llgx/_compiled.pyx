@@ -1,9 +1,11 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: initializedcheck=False, cdivision=True
 """Compiled grammars: an ``llgx.ir`` description bound to a vocabulary.
 
-Compiling lowers the terminals to regex nodes, drops what can take no part in a text (rules that derive
-nothing, terminals with an empty language, what ``start`` does not reach), turns terminals that may match
-the empty string into rules that derive either, and lays the productions out for the parser.
+Compiling lowers the terminals to regex nodes, drops what can take no part in a text (rules that
+derive nothing, terminals with an empty language, what ``start`` does not reach), turns terminals
+that may match the empty string into rules that derive either, and lays the productions out for the
+parser.
 
 Invariant: an engine is touched under its lock only. What compiling builds is never changed again;
 everything that is built lazily lives in the engine.
@@ -11,18 +13,16 @@ everything that is built lazily lives in the engine.
 Cost: linear in the grammar, but for exact emptiness of terminals with ``&`` and ``~``.
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
 
 from cpython.pythread cimport (
-    NOWAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock,
-    PyThread_release_lock, WAIT_LOCK,
+    NOWAIT_LOCK, WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock,
+    PyThread_release_lock,
 )
 
-from llgx._earley cimport Cond, Expr, FIRST_ROW, Production, row_accepts, row_state
-from llgx._engine cimport (
-    BOUNDARY_MEMO, DIFFERENCE_MASKS, Engine, FORCED_RUNS, LENGTH_CLASSES, MASK_MEMO,
-)
+from llgx._earley cimport FIRST_ROW, Cond, Expr, Production, row_accepts, row_state
+from llgx._engine cimport BOUNDARY_MEMO, DIFFERENCE_MASKS, FORCED_RUNS, LENGTH_CLASSES, MASK_MEMO
 from llgx._lexer cimport DEAD
 from llgx._mask cimport engine_begin, engine_free, engine_init
 from llgx._memory cimport NONE
@@ -30,7 +30,6 @@ from llgx._regex cimport (
     EMPTY, node_t, raise_fault, regex_freeze_classes, regex_is_live, regex_lower, regex_nonempty,
     regex_nullable,
 )
-from llgx._trie cimport TokenTrie
 
 from llgx import ir as _ir
 from llgx.errors import GrammarError, LimitError
@@ -51,8 +50,8 @@ cdef dict _COND_OPS = {
 cdef class CompiledGrammar:
     """A grammar bound to a vocabulary: immutable for its users, shareable between threads.
 
-    Made by :meth:`llgx.Grammar.compile`. Raises :class:`GrammarError` if the grammar matches no text
-    at all, :class:`LimitError` if it passes a cap, ``ValueError`` for an inconsistent ``ir``.
+    Made by :meth:`llgx.Grammar.compile`. Raises :class:`GrammarError` if the grammar matches no
+    text at all, :class:`LimitError` if it passes a cap, ``ValueError`` for an inconsistent ``ir``.
     Compiling is linear in the grammar; everything else is built when a matcher first needs it.
     """
 
@@ -312,7 +311,8 @@ cdef class CompiledGrammar:
                 + 48 * <size_t>engine.lexer.rx.derivatives.count
                 + engine.lexer.vectors.arena.total + 56 * <size_t>engine.lexer.states_room
                 + engine.lexer.rows.total + engine.parser.contents.arena.total
-                + engine.parser.shape_words.arena.total + 4 * engine.parser.variants.room + 48 * <size_t>engine.parser.scans.count
+                + engine.parser.shape_words.arena.total
+                + 4 * engine.parser.variants.room + 48 * <size_t>engine.parser.scans.count
                 + engine.mask_bytes + engine.inside_arena.total
             ),
         }
@@ -449,7 +449,8 @@ cdef dict _nullable(list rules, list reached, ir):
 
 
 cdef int _flatten_condition(condition, list out) except -1:
-    """Append ``condition`` and below as (condition, place of its first part), parts side by side."""
+    """Append ``condition`` and below as (condition, place of its first part), parts side by
+    side."""
     cdef list todo = [len(out)]
     out.append((condition, 0))
     while todo:

@@ -1,18 +1,19 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: initializedcheck=False, cdivision=True
 """Matchers: the state of one sequence under a compiled grammar.
 
-A :class:`Matcher` is a stack with one entry per consumed token, (row, lexer state, at the beginning of
-a lexeme or not), so that ``rollback``, ``copy`` and ``reset`` cost next to nothing. Everything else is
-shared by all matchers of a grammar.
+A :class:`Matcher` is a stack with one entry per consumed token, (row, lexer state, at the beginning
+of a lexeme or not), so that ``rollback``, ``copy`` and ``reset`` cost next to nothing. Everything
+else is shared by all matchers of a grammar.
 
-Invariants: every public method either succeeds or raises and leaves the object as it was. A mask that is
-not in the memo is computed without the GIL. A matcher belongs to one thread at a time.
+Invariants: every public method either succeeds or raises and leaves the object as it was. A mask
+that is not in the memo is computed without the GIL. A matcher belongs to one thread at a time.
 
 Cost: ``fill_bitmask`` of a known state copies the mask (16 KB for 128k tokens) and sets a few bits;
 ``consume`` steps the lexer once per byte.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy
 
@@ -46,8 +47,8 @@ cdef struct Step:
 cdef class Matcher:
     """The state of one sequence under a :class:`CompiledGrammar`.
 
-    Not to be used by two threads at once; any number of matchers may share a compiled grammar. Every
-    method that raises leaves the matcher as it was.
+    Not to be used by two threads at once; any number of matchers may share a compiled grammar.
+    Every method that raises leaves the matcher as it was.
     """
 
     cdef CompiledGrammar grammar
@@ -163,8 +164,8 @@ cdef class Matcher:
     def consume(self, token):
         """Move past ``token``.
 
-        Raises :class:`TokenRejected` if the grammar does not allow it (an id out of range included),
-        ``TypeError`` if it is no integer, :class:`LimitError`.
+        Raises :class:`TokenRejected` if the grammar does not allow it (an id out of range
+        included), ``TypeError`` if it is no integer, :class:`LimitError`.
         """
         cdef int64_t number = _as_token(token)
         cdef Step step = self.steps[self.count]
@@ -370,14 +371,14 @@ cdef class Matcher:
     def fill_bitmask(self, mask, row=0):
         """Write which tokens are allowed next to row ``row`` of ``mask``.
 
-        ``mask`` is a writable int32 array of shape ``(batch, ceil(V / 32))``, rows contiguous; bit i of
-        word w stands for token ``32 * w + i``. All words of the row are written. The array is held
-        until the matcher is given another one. Raises ``TypeError`` or ``ValueError`` for an array of
-        another shape or type, ``IndexError`` for a row that it lacks, :class:`LimitError`; the array is
-        then unchanged.
+        ``mask`` is a writable int32 array of shape ``(batch, ceil(V / 32))``, rows contiguous; bit
+        i of word w stands for token ``32 * w + i``. All words of the row are written. The array is
+        held until the matcher is given another one. Raises ``TypeError`` or ``ValueError`` for an
+        array of another shape or type, ``IndexError`` for a row that it lacks, :class:`LimitError`;
+        the array is then unchanged.
 
-        A state met before costs about a copy of the row. Otherwise the mask is computed, with the GIL
-        released.
+        A state met before costs about a copy of the row. Otherwise the mask is computed, with the
+        GIL released.
         """
         self._write(self._row_of(mask, row))
 
@@ -437,8 +438,8 @@ cdef class Matcher:
     def forced_bytes(self):
         """The text that must come next whatever the model wants: ``b""`` where there is a choice.
 
-        A choice is a second byte that could follow, or that the text may end. Looks ahead 4,096 bytes at
-        most, so the text may go on being forced after them. Empty under ``no_forcing``.
+        A choice is a second byte that could follow, or that the text may end. Looks ahead 4,096
+        bytes at most, so the text may go on being forced after them. Empty under ``no_forcing``.
         """
         self.grammar.acquire()
         forced = self._forced(&self.steps[self.count])
@@ -449,8 +450,8 @@ cdef class Matcher:
         """The canonical tokens of the forced text that can be taken without limiting the model.
 
         These are tokens of ``vocabulary.tokenize(forced_bytes())``, up to the first place where the
-        mask also allows a token that reaches beyond the forced text: from there on the model may want
-        another one. Empty if nothing is forced.
+        mask also allows a token that reaches beyond the forced text: from there on the model may
+        want another one. Empty if nothing is forced.
         """
         forced = self.forced_bytes()
         if not forced:
@@ -537,8 +538,8 @@ cdef class Matcher:
     def match_bytes(self, text):
         """How many bytes of ``text`` fit from here on, and whether it could end after all of them.
 
-        ``text`` is ``bytes``; changes nothing. A pair ``(count, accepting)``; ``accepting`` is False
-        where not all bytes fit.
+        ``text`` is ``bytes``; changes nothing. A pair ``(count, accepting)``; ``accepting`` is
+        False where not all bytes fit.
         """
         if not isinstance(text, bytes):
             raise TypeError(f"text must be bytes, not {type(text).__name__}")
@@ -589,8 +590,8 @@ def fill_bitmasks(matchers, mask):
     """Fill row i of ``mask`` for matcher i; ``None`` leaves its row as it is.
 
     Equal to ``fill_bitmask`` on each; all matchers must have vocabularies of one size. Raises what
-    that raises, with the rows before the offending one written, and ``ValueError`` if there are more
-    matchers than rows.
+    that raises, with the rows before the offending one written, and ``ValueError`` if there are
+    more matchers than rows.
     """
     cdef list each = list(matchers)
     cdef Py_ssize_t i

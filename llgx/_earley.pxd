@@ -14,7 +14,7 @@ cdef enum:
 cdef enum RowFlag:
     ROW_ACCEPTS = 1      # the text up to here is complete
     ROW_NO_SKIP = 2      # a skip terminal may not come next
-    ROW_RESTRICTED = 4   # an origin, not a row of its own: what mattered of the row that was scanned
+    ROW_RESTRICTED = 4   # an origin only: what mattered of a row that was scanned
 
 cdef enum ExprOp:
     EXPR_CONST = 0       # a

@@ -1,46 +1,47 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: initializedcheck=False, cdivision=True
 """The parser: Earley rows, interned by content, with memoised scans.
 
-A row is a set of items (place of the dot, origin row, parameter) after some lexemes. Origins are ids of
-interned rows, or SELF for an item that begins here, so equal ids mean equal futures: the parser is an
-automaton that is built lazily and shared by all matchers of a grammar. Completed items have done their
-work once a row is closed and are dropped, which is what lets a left-recursive list come back to the row
-it was in.
+A row is a set of items (place of the dot, origin row, parameter) after some lexemes. Origins are
+ids of interned rows, or SELF for an item that begins here, so equal ids mean equal futures: the
+parser is an automaton that is built lazily and shared by all matchers of a grammar. Completed items
+have done their work once a row is closed and are dropped, which is what lets a left-recursive list
+come back to the row it was in.
 
-*Restricted rows.* When a rule that was predicted in a row is finished, only the items waiting for it
-matter there, those waiting for the rules of these, and so on. So the origin of the items that a scan
-moves is not the whole row but its restriction to what the scanned terminals may come to finish. What
-else the row could have done is forgotten, and rows reached on different ways become equal far more
-often: after each line of a list of lines, say.
+*Restricted rows.* When a rule that was predicted in a row is finished, only the items waiting for
+it matter there, those waiting for the rules of these, and so on. So the origin of the items that a
+scan moves is not the whole row but its restriction to what the scanned terminals may come to
+finish. What else the row could have done is forgotten, and rows reached on different ways become
+equal far more often: after each line of a list of lines, say.
 
 *Shapes.* What a row does next rarely depends on which rows its origins are. So a row is stored as a
-*shape* (its items, with origins numbered) and the list of its origins, and :c:func:`parser_scan`, a pure
-function of (row, emitted set), is memoised twice: by row, and by shape. A scan that completes items
-looks into origin rows; a *variant* of (shape, set) records how those were reached from the row (paths
-of origin numbers and restrictions), which shapes they had and which of them were the same row. Any row on which these
-agree has the same scan up to the names of rows, so its successor is the variant's shape with the
-origins read off along the paths: a closure, which costs microseconds, happens once per kind of
-place in the grammar and not once per depth of nesting.
+*shape* (its items, with origins numbered) and the list of its origins, and :c:func:`parser_scan`, a
+pure function of (row, emitted set), is memoised twice: by row, and by shape. A scan that completes
+items looks into origin rows; a *variant* of (shape, set) records how those were reached from the
+row (paths of origin numbers and restrictions), which shapes they had and which of them were the
+same row. Any row on which these agree has the same scan up to the names of rows, so its successor
+is the variant's shape with the origins read off along the paths: a closure, which costs
+microseconds, happens once per kind of place in the grammar and not once per depth of nesting.
 
 Rules with a parameter carry 64 bits per item; guards are evaluated when a production is predicted.
 Rules that surely derive the empty string are stepped over when predicted (Aycock and Horspool,
-"Practical Earley Parsing", 2002); those that do so for some parameters only are completed where they
-stand, and items that arrive later look them up.
+"Practical Earley Parsing", 2002); those that do so for some parameters only are completed where
+they stand, and items that arrive later look them up.
 
-An emitted set with a skip terminal moves nothing: the row stays, or becomes its twin without skip where
-a gap may hold one skip only.
+An emitted set with a skip terminal moves nothing: the row stays, or becomes its twin without skip
+where a gap may hold one skip only.
 
-Cost: a known scan is a map lookup; a known variant a few comparisons and one interning; a closure is
-linear in the items of the row, but for sorting them.
+Cost: a known scan is a map lookup; a known variant a few comparisons and one interning; a closure
+is linear in the items of the row, but for sorting them.
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, qsort, realloc
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, qsort, realloc
 from libc.string cimport memcmp, memcpy, memset
 
 from llgx._lexer cimport DEAD, Lexer, lexer_start, set_t, state_t
 from llgx._memory cimport (
-    FAULT_MEMORY, FAULT_ROW_ITEMS, FAULT_ROWS, NONE, UNKNOWN, Fault, Words, fault_set, interner_drop,
+    FAULT_MEMORY, FAULT_ROWS, FAULT_ROW_ITEMS, NONE, UNKNOWN, Fault, fault_set, interner_drop,
     interner_free, interner_put, map_clear, map_free, map_get, map_put, words_free, words_hash,
     words_push, words_reserve,
 )
@@ -56,7 +57,8 @@ cdef extern from *:
     #define LLGX_PATH_USED 0x80000000u
     #define LLGX_STEP_RESTRICT 0x80000000u
     """
-    const uint32_t PATH_USED "LLGX_PATH_USED"  # in a path's parent: it stands for some item's origin
+    # in a path's parent: the path stands for some item's origin
+    const uint32_t PATH_USED "LLGX_PATH_USED"
     # a path's step from the row itself to its restriction
     const uint32_t STEP_RESTRICT "LLGX_STEP_RESTRICT"
 
@@ -70,7 +72,8 @@ cdef enum:
 
 
 cdef int parser_init(Parser* ps, Lexer* lexer, Fault* fault) noexcept nogil:
-    """A parser without grammar. The caller fills the grammar's arrays, which the parser then owns."""
+    """A parser without grammar. The caller fills the grammar's arrays, which the parser then
+    owns."""
     memset(ps, 0, sizeof(Parser))
     ps.lexer = lexer
     ps.fault = fault
@@ -381,7 +384,8 @@ cdef uint32_t _make_restriction(Parser* ps, uint32_t shape, set_t emitted) noexc
 
 
 cdef row_t _restrict(Parser* ps, row_t row, set_t emitted) noexcept nogil:
-    """What may still matter of ``row`` as an origin of the items that a scan of ``emitted`` moves."""
+    """What may still matter of ``row`` as an origin of the items that a scan of ``emitted``
+    moves."""
     cdef uint32_t shape = ps.rows[row].shape
     cdef uint32_t place = map_get(&ps.restrictions, emitted, shape)
     cdef uint32_t i, count
@@ -613,7 +617,8 @@ cdef row_t _close(Parser* ps, uint32_t flags) noexcept nogil:
 
 
 cdef row_t _name_origins(Parser* ps, uint32_t flags) noexcept nogil:
-    """The row of the closed, sorted items: number the origins as they come, intern shape and row."""
+    """The row of the closed, sorted items: number the origins as they come, intern shape and
+    row."""
     cdef uint32_t stride = ps.stride
     cdef size_t at
     cdef uint32_t origin, number, count
@@ -669,9 +674,9 @@ cdef int parser_begin(Parser* ps) noexcept nogil:
 # --------------------------------------------------------------------------- scanning
 
 # A variant in ``variants``: [place of the next older one or NONE, number of paths, shape, number of
-# origins, paths..., origins...]. A path is (parent path, step from it, first path with the same row, shape
-# that was consulted or NONE); path 0 is the row itself. A step is the number of an origin, or leads to
-# the row's restriction. An origin is a path.
+# origins, paths..., origins...]. A path is (parent path, step from it, first path with the same
+# row, shape that was consulted or NONE); path 0 is the row itself. A step is the number of an origin, or
+# leads to the row's restriction. An origin is a path.
 
 cdef void _record_variant(Parser* ps, row_t row, set_t emitted, row_t result) noexcept nogil:
     """Keep what the closure just made depended on."""
@@ -696,7 +701,8 @@ cdef void _record_variant(Parser* ps, row_t row, set_t emitted, row_t result) no
             while j < i and ps.paths.at[j * PATH_WORDS] != path[0]:
                 j += 1
             if j == i or not (
-                ps.paths.at[j * PATH_WORDS + 1] & PATH_USED or ps.paths.at[j * PATH_WORDS + 3] != NONE
+                ps.paths.at[j * PATH_WORDS + 1] & PATH_USED
+                or ps.paths.at[j * PATH_WORDS + 3] != NONE
             ):
                 continue
         j = 0
@@ -856,7 +862,8 @@ cdef state_t parser_start_state(Parser* ps, row_t row) noexcept nogil:
                 j += 1
             if j < ps.sorted.size:
                 continue
-            if _waiting(ps, shape, 2 * skip + 1, &j) != NULL and j == 0 and words_push(&ps.sorted, skip) < 0:
+            _waiting(ps, shape, 2 * skip + 1, &j)
+            if j == 0 and words_push(&ps.sorted, skip) < 0:
                 fault_set(ps.fault, FAULT_MEMORY)
                 return DEAD
         # Insert the few skip terminals where they belong.

@@ -1,12 +1,15 @@
 # cython: language_level=3
-"""Layout of the mask engine, shared by ``_builder``, ``_inside`` and ``_mask``, and what all three use.
+"""Layout of the mask engine, shared by ``_builder``, ``_inside`` and ``_mask``, and what all three
+use.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from llgx._earley cimport Parser, row_t
 from llgx._lexer cimport Lexer, set_t, state_t
-from llgx._memory cimport FAULT_MEMORY, NONE, Arena, Fault, Interner, Map, Words, fault_set, words_reserve
+from llgx._memory cimport (
+    FAULT_MEMORY, NONE, Arena, Fault, Interner, Map, Words, fault_set, words_reserve,
+)
 from llgx._trie cimport Table, TablePool, Trie
 
 cdef enum:
@@ -51,7 +54,7 @@ cdef struct Base:        # a loop table that stands for most of a walk
     Table* table
     const uint64_t* bits # tokens that stay in the loop, short enough
     uint32_t whole       # how many they are
-    uint32_t* parts      # pairs: a site on what comes after the loop, and the state in which it is read
+    uint32_t* parts      # pairs: a site on what comes after the loop, the state to read it in
     uint32_t part_count
     uint32_t removed     # token intervals of the site's trie that the table answers wrongly: where
     uint32_t removed_end # they begin and end in Inside.removed
@@ -73,7 +76,7 @@ cdef struct Mask:
     uint32_t bytes
 
 cdef struct Builder:     # a mask in the making
-    bint dense           # kept as ``bits``; otherwise it is ``base``, and ``list``, without ``taken``
+    bint dense           # kept as ``bits``; otherwise ``base`` and ``list``, without ``taken``
     const uint64_t* base # a shared bitset, or NULL; if dense, the one that it was begun with
     Words list
     Words taken
@@ -85,7 +88,7 @@ cdef struct Engine:
     Parser parser
     TablePool* pool      # of the vocabulary; kept alive by the owner of the engine
     uint32_t words       # 64-bit words of a bitset
-    uint32_t heavy       # nodes of a subtree from which on it is worth a memo, or a table, of its own
+    uint32_t heavy       # nodes of a subtree from which on it gets a memo, or a table, of its own
     uint32_t shortcuts
     Site* sites          # 0: the main trie
     uint32_t site_count

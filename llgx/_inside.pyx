@@ -1,40 +1,41 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: initializedcheck=False, cdivision=True
 """What a lexer state says about a trie before any parser row is asked.
 
-A lexeme that a token leaves unfinished does not depend on the row. So for each (site, lexer state), a
-site being a trie and a node to walk from, an :c:type:`Inside` is made once: the tokens that are allowed
-whatever the row is, and the boundaries, places where a lexeme ends inside a token.
+A lexeme that a token leaves unfinished does not depend on the row. So for each (site, lexer state),
+a site being a trie and a node to walk from, an :c:type:`Inside` is made once: the tokens that are
+allowed whatever the row is, and the boundaries, places where a lexeme ends inside a token.
 
-*Difference masks.* If enough children of the site's root lead into a loop (``_lexer``), the loop's table
-(``_trie``) becomes a *base*: it stands for all tokens that begin that way, with its bitset for those that
-stay in the loop and its suffix trie, a site of its own, for those that leave it. Where this state goes
-another way than the loop (a keyword beside an identifier), the two are walked together until they are
-in one state again, and what the table says wrongly in between is removed and walked by itself.
+*Difference masks.* If enough children of the site's root lead into a loop (``_lexer``), the loop's
+table (``_trie``) becomes a *base*: it stands for all tokens that begin that way, with its bitset
+for those that stay in the loop and its suffix trie, a site of its own, for those that leave it.
+Where this state goes another way than the loop (a keyword beside an identifier), the two are walked
+together until they are in one state again, and what the table says wrongly in between is removed
+and walked by itself.
 
-*Length classes.* A counted repeat of a class is a loop too; its table is asked for the tokens that are
-short enough. If what follows depends on the count, the suffixes are read per number of characters.
+*Length classes.* A counted repeat of a class is a loop too; its table is asked for the tokens that
+are short enough. If what follows depends on the count, the suffixes are read per number of
+characters.
 
 Invariant: bases, tokens and boundaries together stand for each token exactly once.
 
 Cost: one walk of what the bases leave over; the result is kept as long as the grammar.
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport realloc
 from libc.string cimport memcpy
 
 from llgx._engine cimport (
-    BELOW, CHILD, DIFFERENCE_MASKS, FRAME_WORDS, KILL, LENGTH_CLASSES, NESTED, OWN,
-    SITE_DEPTH, Base, Boundary, Engine, Inside, Site, frame_push, is_heavy, is_leaf,
-    open_children, place_counts,
+    BELOW, CHILD, DIFFERENCE_MASKS, FRAME_WORDS, KILL, LENGTH_CLASSES, NESTED, OWN, SITE_DEPTH,
+    Base, Boundary, Engine, Inside, Site, frame_push, is_heavy, is_leaf, open_children,
+    place_counts,
 )
 from llgx._lexer cimport (
     DEAD, NO_SET, TAIL_BYTES, TAIL_UTF8, Loop, LoopKey, lexer_loop, lexer_loop_at, lexer_loop_lead,
     lexer_step, set_t, state_t, utf8_lead,
 )
-from llgx._memory cimport (
-    FAULT_MEMORY, NONE, arena_take, fault_set, map_get, map_put, words_push,
-)
+from llgx._memory cimport FAULT_MEMORY, NONE, arena_take, fault_set, map_get, map_put, words_push
 from llgx._trie cimport Table, Trie, table_acquire, table_split, table_window
 
 
@@ -132,7 +133,8 @@ cdef void _bound(
 
 
 cdef bint _visit(Engine* engine, uint32_t where, uint32_t node, state_t state) noexcept nogil:
-    """Account for ``node``, reached in a living ``state``; whether its children are to be walked."""
+    """Account for ``node``, reached in a living ``state``; whether its children are to be
+    walked."""
     cdef Site* site = &engine.sites[where]
     cdef Trie* trie = site.trie
     cdef set_t eager = engine.lexer.states[state].eager
@@ -160,7 +162,8 @@ cdef bint _visit(Engine* engine, uint32_t where, uint32_t node, state_t state) n
 cdef void _inside_walk(
     Engine* engine, uint32_t where, uint32_t node, state_t state
 ) noexcept nogil:
-    """Walk the children of ``node`` from ``state`` without a row, recording tokens and boundaries."""
+    """Walk the children of ``node`` from ``state`` without a row, recording tokens and
+    boundaries."""
     cdef Trie* trie = engine.sites[where].trie
     cdef size_t floor = engine.frames.size
     cdef uint32_t cursor, end, child, killed = 0
@@ -199,7 +202,8 @@ cdef void _inside_walk(
 
 
 cdef void _remove(Engine* engine, const Trie* trie, uint32_t begin, uint32_t end) noexcept nogil:
-    """Record that the base being compared with answers wrongly for token places begin to end - 1."""
+    """Record that the base being compared with answers wrongly for token places begin to end -
+    1."""
     if begin < end and (
         words_push(&engine.removed, begin) < 0 or words_push(&engine.removed, end) < 0
     ):
@@ -209,11 +213,12 @@ cdef void _remove(Engine* engine, const Trie* trie, uint32_t begin, uint32_t end
 cdef void _pair_visit(
     Engine* engine, uint32_t where, uint32_t node, state_t state, state_t loop, const LoopKey* key
 ) noexcept nogil:
-    """``node`` is reached in ``state`` here and in another state of the loop in the base: record what
-    differs below.
+    """``node`` is reached in ``state`` here and in another state of the loop in the base: record
+    what differs below.
 
-    The base answers for every token below: those that stay in the loop are in its bitset, the others in
-    its suffix trie, read in ``loop``. Where both are in one state again, so are their futures.
+    The base answers for every token below: those that stay in the loop are in its bitset, the
+    others in its suffix trie, read in ``loop``. Where both are in one state again, so are their
+    futures.
     """
     cdef Trie* trie = engine.sites[where].trie
     cdef size_t floor = engine.frames.size
@@ -339,7 +344,9 @@ cdef uint32_t _choose_bases(
     while picked < CANDIDATES:
         best = NONE
         for j in range(known):
-            if found[j].weight >= engine.heavy and (best == NONE or found[j].weight > found[best].weight):
+            if found[j].weight >= engine.heavy and (
+                best == NONE or found[j].weight > found[best].weight
+            ):
                 best = j
         if best == NONE:
             break

@@ -25,10 +25,10 @@ cdef struct LoopKey:
 
 cdef struct Loop:
     LoopKey key
-    state_t after        # where a byte that the loop does not take is read: the state itself, or for a
-                         # counted loop what follows the repeat
-    bint split           # where it is read depends on the number of characters before: not ``after``
-                         # but ``lexer_loop_at``
+    state_t after        # where a byte that the loop does not take is read: the state itself, or
+                         # for a counted loop what follows the repeat
+    bint split           # where it is read depends on the number of characters before: not
+                         # ``after`` but ``lexer_loop_at``
     uint32_t low         # characters, the one that led here included, before the loop may be left
     uint32_t high        # characters, the one that led here included, that fit; NONE: no bound
     bint open_end        # after ``high`` characters the lexeme is complete, so that the grammar's

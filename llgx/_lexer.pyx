@@ -1,38 +1,39 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: initializedcheck=False, cdivision=True
 """The lexer: a lazy byte DFA whose states are sets of (terminal, residual regex).
 
-A parser row allows some terminals; :c:func:`lexer_start` is the state of all of them at once, and each
-byte derives them together. Terminals that can no longer match drop out (exactly: see ``_regex``).
-What a state says about the end of a lexeme:
+A parser row allows some terminals; :c:func:`lexer_start` is the state of all of them at once, and
+each byte derives them together. Terminals that can no longer match drop out (exactly: see
+``_regex``). What a state says about the end of a lexeme:
 
-* ``eager``: the lexeme is over on arrival. Either a lazy terminal matches (the set holds the matched
-  lazy ones only), or every terminal left has matched and none can go on.
-* ``accept``: the terminals matched so far, emitted together if the next byte leads to DEAD. Otherwise the
-  lexer goes on: maximal munch, without falling back to an earlier match.
+* ``eager``: the lexeme is over on arrival. Either a lazy terminal matches (the set holds the
+  matched lazy ones only), or every terminal left has matched and none can go on.
+* ``accept``: the terminals matched so far, emitted together if the next byte leads to DEAD.
+  Otherwise the lexer goes on: maximal munch, without falling back to an earlier match.
 
 Invariant: no terminal of a start state matches the empty string (``regex_nonempty``), so an emitted
-lexeme has at least one byte; empty matches are the parser's business. Equal sets are one state, so the
-DFA stays finite; transitions are rows over byte classes, filled on demand.
+lexeme has at least one byte; empty matches are the parser's business. Equal sets are one state, so
+the DFA stays finite; transitions are rows over byte classes, filled on demand.
 
 A *loop* is a state that a whole class of characters leads back to (the body of a string, an
-identifier, white space), or a counted repeat of such a class. Loops are what mask sharing is built on;
-their keys (``LoopKey``) mean the same in every grammar.
+identifier, white space), or a counted repeat of such a class. Loops are what mask sharing is built
+on; their keys (``LoopKey``) mean the same in every grammar.
 
 Cost: a known transition is two loads; a new one is a derivative per terminal and one interning.
 """
 
-from libc.stdint cimport int8_t, int16_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdint cimport int16_t, int8_t, uint32_t, uint64_t, uint8_t
+from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memset
 
 from llgx._memory cimport (
-    FAULT_LEXER_STATES, FAULT_MEMORY, NONE, UNKNOWN, Fault, Words, arena_free, arena_take, fault_set,
+    FAULT_LEXER_STATES, FAULT_MEMORY, NONE, UNKNOWN, Fault, arena_free, arena_take, fault_set,
     interner_drop, interner_free, interner_put, words_free, words_push,
 )
 from llgx._regex cimport (
-    BYTES_KIND, CONCAT_KIND, COUNTED, EMPTY, EPSILON, HARD, LITERAL_KIND, REPEAT_KIND, Regex, node_t,
-    regex_concat, regex_derive, regex_repeat, regex_saturate, regex_free, regex_init, regex_is_extendable, regex_is_live, regex_nullable,
-    regex_words,
+    BYTES_KIND, CONCAT_KIND, COUNTED, EMPTY, EPSILON, HARD, LITERAL_KIND, REPEAT_KIND, node_t,
+    regex_concat, regex_derive, regex_free, regex_init, regex_is_extendable, regex_is_live,
+    regex_nullable, regex_repeat, regex_saturate, regex_words,
 )
 
 
@@ -117,7 +118,8 @@ cdef int16_t _forced_byte(Lexer* lx, node_t node) noexcept nogil:
 
 
 cdef state_t _state(Lexer* lx, size_t base) noexcept nogil:
-    """Intern the (terminal, node) pairs on the scratch stack from ``base`` on, and take them off."""
+    """Intern the (terminal, node) pairs on the scratch stack from ``base`` on, and take them
+    off."""
     cdef uint32_t before = lx.vectors.count
     cdef uint32_t length = <uint32_t>(lx.scratch.size - base)
     cdef uint32_t room, i
@@ -340,9 +342,9 @@ cdef const uint32_t* _repeat_of(Lexer* lx, state_t state, node_t* rest) noexcept
 cdef bint _counted_loop(Lexer* lx, state_t state, Loop* loop) noexcept nogil:
     """Whether ``state`` is one terminal at ``x{low,high} rest`` that has characters of x alone.
 
-    The loop is made of those characters of x that cannot begin ``rest``. After k of them the lexer is at
-    ``x{low-k,high-k} rest`` for certain. If moreover x has nothing else, any other byte is read as
-    the first of ``rest``, wherever it comes; otherwise the loop is ``split``.
+    The loop is made of those characters of x that cannot begin ``rest``. After k of them the lexer
+    is at ``x{low-k,high-k} rest`` for certain. If moreover x has nothing else, any other byte is
+    read as the first of ``rest``, wherever it comes; otherwise the loop is ``split``.
     """
     cdef uint32_t low, high, b
     cdef node_t body, rest, derived

@@ -1,43 +1,41 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: initializedcheck=False, cdivision=True
 """Masks: which tokens may come next, as a pure function of (row, lexer state).
 
-The plain way is one walk of the token trie that steps the lexer by each byte and the parser at each end
-of a lexeme. Everything here is a shortcut to the same set, and each can be switched off:
+The plain way is one walk of the token trie that steps the lexer by each byte and the parser at each
+end of a lexeme. Everything here is a shortcut to the same set, and each can be switched off:
 
 * *Inside and boundary, difference masks, length classes*: see ``_inside``.
-* *Boundary memo.* What may follow a finished lexeme is itself a mask, of a suffix trie or of a heavy
-  node of a trie, memoised per (site, row, state).
+* *Boundary memo.* What may follow a finished lexeme is itself a mask, of a suffix trie or of a
+  heavy node of a trie, memoised per (site, row, state).
 * *Mask memo.* As is the whole mask.
 * *Forced runs.* A state that only one byte can follow looks that child up.
 
-Invariant: at each token one decision is made on one path, since the lexer is deterministic; so a mask
-never depends on the order of the walk, and the parts of a mask are disjoint.
+Invariant: at each token one decision is made on one path, since the lexer is deterministic; so a
+mask never depends on the order of the walk, and the parts of a mask are disjoint.
 
-Memory: masks are short lists, short differences from a shared bitset, or bitsets of their own; their
-bytes are counted, and the memo starts afresh when ``mask_limit`` is passed between two masks.
+Memory: masks are short lists, short differences from a shared bitset, or bitsets of their own;
+their bytes are counted, and the memo starts afresh when ``mask_limit`` is passed between two masks.
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 
 from llgx._builder cimport (
-    builder_densify, builder_finish, builder_is_empty, builder_open, builder_put,
-    builder_put_bits, builder_put_builder, builder_put_mask, builder_remove_bits,
-    builder_remove_places,
+    builder_densify, builder_finish, builder_is_empty, builder_open, builder_put, builder_put_bits,
+    builder_put_builder, builder_put_mask, builder_remove_bits, builder_remove_places,
 )
 from llgx._earley cimport (
     parser_begin, parser_free, parser_init, parser_scan, row_accepts, row_state, row_t,
 )
 from llgx._engine cimport (
-    BOUNDARY_MEMO, CHILD, DEPTH_LIMIT, DIFFERENCE_MASKS, FRAME_WORDS, KILL, MASK_MEMO,
-    NESTED, OWN, SMALL_LOOP, Base, Boundary, Builder, Engine, Inside, Mask, Site, frame_push,
-    is_heavy, is_leaf, open_children, place_counts,
+    BOUNDARY_MEMO, CHILD, DEPTH_LIMIT, DIFFERENCE_MASKS, FRAME_WORDS, KILL, MASK_MEMO, NESTED, OWN,
+    SMALL_LOOP, Base, Boundary, Builder, Engine, Inside, Mask, Site, frame_push, is_heavy, is_leaf,
+    open_children, place_counts,
 )
 from llgx._inside cimport inside_of, site_of
-from llgx._lexer cimport (
-    DEAD, NO_SET, lexer_free, lexer_init, lexer_step, set_t, state_t,
-)
+from llgx._lexer cimport DEAD, NO_SET, lexer_free, lexer_init, lexer_step, set_t, state_t
 from llgx._memory cimport (
     FAULT_MEMORY, NONE, Slot, arena_free, fault_set, interner_drop, interner_free, interner_put,
     map_clear, map_free, map_get, map_put, words_free,
@@ -120,7 +118,8 @@ cdef void _forget_masks(Engine* engine) noexcept nogil:
 # --------------------------------------------------------------------------- one byte
 
 cdef inline bint _row_dead(Engine* engine, row_t row) noexcept nogil:
-    """No lexeme can follow and the text is not complete. Guards of parametric rules alone do this."""
+    """No lexeme can follow and the text is not complete. Guards of parametric rules alone do
+    this."""
     return row_state(&engine.parser, row) == DEAD and not row_accepts(&engine.parser, row)
 
 
@@ -129,7 +128,8 @@ cdef bint engine_step(
 ) noexcept nogil:
     """Read one byte. False, and nothing changed, where the grammar does not allow it.
 
-    ``fresh`` says whether the lexer stands at the beginning of a lexeme. Also False with a fault set.
+    ``fresh`` says whether the lexer stands at the beginning of a lexeme. Also False with a fault
+    set.
     """
     cdef row_t at = row[0]
     cdef state_t target = lexer_step(&engine.lexer, state[0], byte)
@@ -207,7 +207,8 @@ cdef inline bint _nests(
     Engine* engine, uint32_t where, uint32_t node, state_t state
 ) noexcept nogil:
     """Whether what follows ``node`` in ``state`` is better asked for as a mask of its own."""
-    return engine.shortcuts & DIFFERENCE_MASKS and is_heavy(engine, engine.sites[where].trie, node) \
+    return engine.shortcuts & DIFFERENCE_MASKS \
+        and is_heavy(engine, engine.sites[where].trie, node) \
         and not engine.sites[where].filtered and engine.depth < DEPTH_LIMIT \
         and engine.lexer.states[state].forced < 0
 
@@ -215,7 +216,8 @@ cdef inline bint _nests(
 cdef const uint64_t* _subtrees(
     Engine* engine, uint32_t where, uint32_t node, const uint32_t* bytes
 ) noexcept nogil:
-    """The tokens below the children of ``node`` whose byte is in a set, as a bitset that is kept."""
+    """The tokens below the children of ``node`` whose byte is in a set, as a bitset that is
+    kept."""
     cdef Trie* trie = engine.sites[where].trie
     cdef uint32_t i, j, child, index, token
     cdef uint32_t key[11]
@@ -300,7 +302,8 @@ cdef void _row_children(
 cdef bint _row_visit(
     Engine* engine, uint32_t level, uint32_t where, uint32_t node, row_t* row, state_t* state
 ) noexcept nogil:
-    """Account for ``node``, reached in a living ``state``; whether its children are to be walked."""
+    """Account for ``node``, reached in a living ``state``; whether its children are to be
+    walked."""
     cdef Site* site = &engine.sites[where]
     cdef set_t eager = engine.lexer.states[state[0]].eager
     cdef uint32_t nested
@@ -446,7 +449,9 @@ cdef uint32_t _make_mask(
     cdef Mask* grown
     if builder_open(engine) != NULL:
         _compose(engine, level, where, row, state)
-    if engine.fault.code or builder_finish(engine, level, (<uint64_t>where << 32) | state, &mask) < 0:
+    if engine.fault.code or builder_finish(
+        engine, level, (<uint64_t>where << 32) | state, &mask
+    ) < 0:
         engine.level = level
         engine.depth = depth
         engine.frames.size = frames

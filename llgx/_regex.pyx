@@ -1,10 +1,11 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: initializedcheck=False, cdivision=True
 """Hash-consed regexes over bytes and their derivatives.
 
 A node is an interned word sequence, so equal content is one id and a derivative can be memoised by
 (node, byte class). The constructors keep nodes in a normal form (flat and sorted alternatives, one
-byte set per alternation, right-leaning concatenations, merged counters) under which the residuals of
-a pattern are few: that is what makes the lazy DFA above this module finite and small.
+byte set per alternation, right-leaning concatenations, merged counters) under which the residuals
+of a pattern are few: that is what makes the lazy DFA above this module finite and small.
 
 *Counted repeats* are nodes with two counters: ``a{0,65536}`` costs what ``a{0,5}`` does. Ambiguous
 bodies give alternatives that differ in the counters alone; overlapping ones are merged into one.
@@ -18,13 +19,13 @@ Reppy and Turon, "Regular-expression derivatives re-examined" (2009). A derivati
 in the node, once per (node, byte class); memory is about 40 bytes a node.
 """
 
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport free, malloc, qsort, realloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.stdint cimport uint16_t, uint32_t, uint64_t, uint8_t
+from libc.stdlib cimport free, qsort, realloc
+from libc.string cimport memcpy, memset
 
 from llgx._memory cimport (
     FAULT_EMPTINESS, FAULT_LEXER_STATES, FAULT_MEMORY, FAULT_NONE, FAULT_REGEX_DEPTH,
-    FAULT_REGEX_NODES, FAULT_ROW_ITEMS, FAULT_ROWS, NONE, Fault, Map, Words, fault_set,
+    FAULT_REGEX_NODES, FAULT_ROWS, FAULT_ROW_ITEMS, NONE, Fault, Map, Words, fault_set,
     interner_drop, interner_free, interner_put, map_free, map_get, map_put, words_free, words_push,
 )
 
@@ -307,8 +308,8 @@ cdef node_t regex_repeat(Regex* rx, node_t node, uint32_t low, uint32_t high) no
         low = 0
     inner = regex_words(rx, node)
     if inner[0] == REPEAT_KIND:
-        # (a{i,j}){low,high} takes k i to k j times a for each k. If these intervals leave no gap from
-        # the first on, and then later ones leave none either, they are one.
+        # (a{i,j}){low,high} takes k i to k j times a for each k. If the first of these intervals
+        # touch, so do all later ones, and they are one.
         if inner[2] <= 1 if low == 0 else (
             inner[3] == NONE or (<uint64_t>low + 1) * inner[2] <= <uint64_t>low * inner[3] + 1
         ):

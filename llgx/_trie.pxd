@@ -29,10 +29,10 @@ cdef struct Table:
     uint32_t* whole_at   # by number of characters 0 .. longest + 1: where they begin in ``whole``
     uint32_t longest     # characters of the longest of them
     uint64_t* bits       # the same as a bitset over token ids
-    uint64_t** windows   # by number of characters: bitset of those that need at most so many, or NULL
-    Trie suffix          # what comes after the loop, of the tokens that leave it after >= 1 character
-    Trie* split          # by number of characters 1 .. split_count: the suffix trie of the tokens that
-    uint32_t split_count # leave the loop after so many; NULL until asked for
+    uint64_t** windows   # by number of characters: those that need at most so many, or NULL
+    Trie suffix          # what comes after the loop, of the tokens that leave it later than at once
+    Trie* split          # by number of characters 1 .. split_count: the suffix trie of the tokens
+    uint32_t split_count # that leave the loop after so many; NULL until asked for
     Table* parent        # table whose suffix trie was walked, or NULL
     uint32_t references  # grammars and tables that use it
     uint64_t last_use

@@ -1,32 +1,34 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: initializedcheck=False, cdivision=True
 """Token tries, and tables of what a loop of characters does to a whole vocabulary.
 
-A :c:type:`Trie` holds the text tokens of a vocabulary in flat arrays in depth-first order: a subtree is
-an interval of nodes, its tokens an interval of ``tokens``, and the children of a node are contiguous
-bytes and ids, so that a walk touches no sibling that it does not enter.
+A :c:type:`Trie` holds the text tokens of a vocabulary in flat arrays in depth-first order: a
+subtree is an interval of nodes, its tokens an interval of ``tokens``, and the children of a node
+are contiguous bytes and ids, so that a walk touches no sibling that it does not enter.
 
-A :c:type:`Table` answers for one loop (``LoopKey``: a class of characters that leads back to where it
-started) which tokens stay in it to their end, as a bitset and by length in characters, and merges what
-the other tokens hold *after* the loop into one suffix trie. A mask in such a state is then that bitset
-and a walk of the small suffix trie instead of a walk of the vocabulary. A table depends on nothing but
-the vocabulary and the key, so all grammars share it. Suffix tries can be walked, and have tables, like
-the main one (an identifier after white space).
+A :c:type:`Table` answers for one loop (``LoopKey``: a class of characters that leads back to where
+it started) which tokens stay in it to their end, as a bitset and by length in characters, and
+merges what the other tokens hold *after* the loop into one suffix trie. A mask in such a state is
+then that bitset and a walk of the small suffix trie instead of a walk of the vocabulary. A table
+depends on nothing but the vocabulary and the key, so all grammars share it. Suffix tries can be
+walked, and have tables, like the main one (an identifier after white space).
 
-Ownership: a :class:`TokenTrie` owns its tables. They are counted by their users; those without any are
-dropped, least recently used first, when all together pass ``table_limit`` bytes.
+Ownership: a :class:`TokenTrie` owns its tables. They are counted by their users; those without any
+are dropped, least recently used first, when all together pass ``table_limit`` bytes.
 
-Cost: building the trie is a sort and two linear passes (Llama 3: 274,521 nodes, 7 MB); a table is one
-walk of the part of the trie that the loop reaches, at most a few milliseconds, once per vocabulary.
+Cost: building the trie is a sort and two linear passes (Llama 3: 274,521 nodes, 7 MB); a table is
+one walk of the part of the trie that the loop reaches, at most a few milliseconds, once per
+vocabulary.
 """
 
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.stdint cimport uint16_t, uint32_t, uint64_t, uint8_t
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy, memset
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.pythread cimport (
-    PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock, PyThread_release_lock,
-    WAIT_LOCK,
+    WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock,
+    PyThread_release_lock,
 )
 
 from llgx._lexer cimport TAIL_BYTES, TAIL_UTF8, LoopKey, utf8_lead, utf8_next
@@ -502,9 +504,9 @@ cdef Trie* table_split(TablePool* pool, Table* table, uint32_t* count) noexcept 
 cdef class TokenTrie:
     """The text tokens of a vocabulary, and the loop tables that its grammars share.
 
-    ``tokens`` gives the bytes of each id; ids in ``excluded`` (special and end-of-generation tokens)
-    and empty tokens take no part in text. Duplicates are all kept. Immutable, but for the tables,
-    which are guarded by a lock: safe to use from several threads.
+    ``tokens`` gives the bytes of each id; ids in ``excluded`` (special and end-of-generation
+    tokens) and empty tokens take no part in text. Duplicates are all kept. Immutable, but for the
+    tables, which are guarded by a lock: safe to use from several threads.
 
     Raises ``TypeError`` for a token that is not ``bytes`` and :class:`VocabularyError` for a token
     longer than 65,535 bytes, since lengths are kept in 16 bits.

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Loops over a whole vocabulary that Python cannot run: reading its tokens, constraining its logits.
+"""Loops over a whole vocabulary: reading its tokens, constraining its logits.
 
 llama.cpp is not linked. Its functions are called through the addresses that ctypes found in the
 library that llama-cpp-python loaded, so llgx is built without llama.cpp's headers and fits every
@@ -43,7 +43,9 @@ cdef enum:
     PIECE_BYTES = 256
 
 
-cdef bytes piece_of(token_to_piece_t token_to_piece, const void* vocab, int32_t token, bint special):
+cdef bytes piece_of(
+    token_to_piece_t token_to_piece, const void* vocab, int32_t token, bint special
+):
     """The bytes that llama.cpp prints for ``token``, whatever their number."""
     cdef char short_piece[PIECE_BYTES]
     cdef char* long_piece
@@ -198,7 +200,7 @@ cdef int view_logits(object source, Py_buffer* buffer, Logits* logits) except -1
 
 
 def constrain(object scores, const int32_t[::1] mask, Py_ssize_t size):
-    """Leave only the tokens below ``size`` whose bit in ``mask`` is set; return whether any is left.
+    """Leave only the tokens below ``size`` whose bit in ``mask`` is set; whether any is left.
 
     Works in place on any stride. The others, those with the logit NaN among them, become -inf; an
     infinite logit becomes the largest finite one, since the softmax of infinity is NaN. A token
