@@ -25,7 +25,7 @@ from llgx._earley cimport FIRST_ROW, Cond, Expr, Production, row_accepts, row_st
 from llgx._engine cimport BOUNDARY_MEMO, DIFFERENCE_MASKS, FORCED_RUNS, LENGTH_CLASSES, MASK_MEMO
 from llgx._lexer cimport DEAD
 from llgx._mask cimport engine_begin, engine_free, engine_init
-from llgx._memory cimport NONE
+from llgx._memory cimport FAULT_NONE, NONE, Fault
 from llgx._regex cimport (
     EMPTY, node_t, raise_fault, regex_freeze_classes, regex_is_live, regex_lower, regex_nonempty,
     regex_nullable,
@@ -84,10 +84,10 @@ cdef class CompiledGrammar:
         if engine_begin(&self.engine) < 0:
             raise_fault(&self.engine.fault, limits)
             raise MemoryError
-        if row_state(&self.engine.parser, FIRST_ROW) == DEAD \
-                and not row_accepts(&self.engine.parser, FIRST_ROW):
-            raise GrammarError("the grammar matches no text: its guards leave no way to begin")
+        begin = row_state(&self.engine.parser, FIRST_ROW)
         raise_fault(&self.engine.fault, limits)
+        if begin == DEAD and not row_accepts(&self.engine.parser, FIRST_ROW):
+            raise GrammarError("the grammar matches no text: its guards leave no way to begin")
 
     def __dealloc__(self):
         engine_free(&self.engine)
@@ -282,42 +282,57 @@ cdef class CompiledGrammar:
 
     cdef int release(self) except -1:
         """Give the lock back; raise what a kernel reported."""
-        cdef int code = self.engine.fault.code
-        if code == 0:
-            PyThread_release_lock(self.lock)
-            return 0
-        try:
-            raise_fault(&self.engine.fault, self.limits)
-        finally:
-            PyThread_release_lock(self.lock)
-        return 0
+        cdef Fault fault = self.engine.fault
+        self.engine.fault.code = FAULT_NONE
+        # First: an exception is an object, and making one may run the garbage collector, whose
+        # finalizers may want the lock. No Python object is made while it is held.
+        PyThread_release_lock(self.lock)
+        return raise_fault(&fault, self.limits) if fault.code else 0
+
+    @property
+    def is_worn(self):
+        """Whether half of what a limit allows to be built has been built.
+
+        Rows and lexer states are kept for as long as a matcher may stand on them. So that a grammar
+        that serves for weeks does not end in a :class:`LimitError`, :meth:`llgx.Grammar.compile`
+        starts over when it finds its compiled grammar worn; matchers of the old one are not touched.
+        """
+        cdef Engine* engine = &self.engine
+        return (
+            engine.parser.contents.count > engine.parser.row_limit // 2
+            or engine.lexer.vectors.count > engine.lexer.state_limit // 2
+            or engine.lexer.rx.nodes.count > engine.lexer.rx.node_limit // 2
+        )
 
     def stats(self):
         """Counts of what has been built so far, and ``memory`` in bytes. For tests and benches."""
+        cdef size_t figures[10]
+        cdef Engine* engine = &self.engine
         self.acquire()
-        engine = &self.engine
-        result = {
-            "regex_nodes": engine.lexer.rx.nodes.count,
-            "byte_classes": engine.lexer.rx.class_count,
-            "lexer_states": engine.lexer.vectors.count,
-            "rows": engine.parser.contents.count,
-            "shapes": engine.parser.shape_words.count,
-            "masks": engine.mask_count,
-            "insides": engine.inside_count,
-            "sites": engine.site_count,
-            "tables": engine.table_count,
-            "memory": (
-                engine.lexer.rx.nodes.arena.total + 48 * <size_t>engine.lexer.rx.nodes.room
-                + 48 * <size_t>engine.lexer.rx.derivatives.count
-                + engine.lexer.vectors.arena.total + 56 * <size_t>engine.lexer.states_room
-                + engine.lexer.rows.total + engine.parser.contents.arena.total
-                + engine.parser.shape_words.arena.total
-                + 4 * engine.parser.variants.room + 48 * <size_t>engine.parser.scans.count
-                + engine.mask_bytes + engine.inside_arena.total
-            ),
-        }
+        figures[0] = engine.lexer.rx.nodes.count
+        figures[1] = engine.lexer.rx.class_count
+        figures[2] = engine.lexer.vectors.count
+        figures[3] = engine.parser.contents.count
+        figures[4] = engine.parser.shape_words.count
+        figures[5] = engine.mask_count
+        figures[6] = engine.inside_count
+        figures[7] = engine.site_count
+        figures[8] = engine.table_count
+        figures[9] = (
+            engine.lexer.rx.nodes.arena.total + 48 * <size_t>engine.lexer.rx.nodes.room
+            + 48 * <size_t>engine.lexer.rx.derivatives.count
+            + engine.lexer.vectors.arena.total + 56 * <size_t>engine.lexer.states_room
+            + engine.lexer.rows.total + engine.parser.contents.arena.total
+            + engine.parser.shape_words.arena.total + 4 * engine.parser.variants.room
+            + 48 * <size_t>engine.parser.scans.count + engine.mask_bytes
+            + engine.inside_arena.total
+        )
         self.release()
-        return result
+        names = (
+            "regex_nodes", "byte_classes", "lexer_states", "rows", "shapes", "masks", "insides",
+            "sites", "tables", "memory",
+        )
+        return {name: figures[i] for i, name in enumerate(names)}
 
 
 cdef list _reachable(list rules, start):

@@ -20,6 +20,7 @@ from libc.string cimport memcpy
 from cpython.buffer cimport (
     PyBUF_FORMAT, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer,
 )
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 
 from llgx._compiled cimport CompiledGrammar
@@ -56,8 +57,6 @@ cdef class Matcher:
     cdef uint32_t count          # tokens consumed
     cdef uint32_t room
     cdef uint64_t* scratch       # one mask, for rows that cannot be written as 64-bit words
-    cdef Py_buffer target        # the array of the last ``fill_bitmask``
-    cdef object target_owner     # kept, and locked, until another array comes
     cdef object __weakref__
 
     def __cinit__(self, CompiledGrammar compiled not None):
@@ -76,8 +75,6 @@ cdef class Matcher:
     def __dealloc__(self):
         free(self.steps)
         free(self.scratch)
-        if self.target_owner is not None:
-            PyBuffer_Release(&self.target)
 
     @property
     def compiled(self):
@@ -124,24 +121,27 @@ cdef class Matcher:
         step.token = <uint32_t>token
         return -1
 
-    cdef int _push(self, Step step) except -1:
+    cdef int _reserve(self, uint32_t extra) except -1:
+        """Make room for so many more steps."""
+        cdef uint32_t room = self.room
         cdef Step* grown
-        if self.count + 1 == self.room:
-            grown = <Step*>realloc(self.steps, 2 * <size_t>self.room * sizeof(Step))
+        if self.count + extra >= room:
+            while self.count + extra >= room:
+                room *= 2
+            grown = <Step*>realloc(self.steps, <size_t>room * sizeof(Step))
             if grown == NULL:
                 raise MemoryError
             self.steps = grown
-            self.room *= 2
-        self.count += 1
-        self.steps[self.count] = step
+            self.room = room
         return 0
 
-    cdef object _rejection(self, int64_t token, int fitting):
+    cdef object _rejection(self, given, int64_t token, int fitting):
         cdef Step* step = &self.steps[self.count]
         size = self.grammar.trie.vocabulary_size
         data = b""
         if not 0 <= token < size:
-            message = f"token {token} is not in the vocabulary of {size}"
+            given = given.__index__()
+            message = f"token {given} is not in the vocabulary of {size}"
         else:
             data = self.grammar.vocabulary.tokens[token]
             expected = ", ".join(self.expected()[:8])
@@ -157,7 +157,7 @@ cdef class Matcher:
                 reason = f"its byte {fitting} does not fit; expected {expected}"
             message = f"token {token} {data!r} is not allowed after {self.count} tokens: {reason}"
         return TokenRejected(
-            message, token=token, token_bytes=data, position=self.count, byte_offset=fitting,
+            message, token=given, token_bytes=data, position=self.count, byte_offset=fitting,
             expected=self.expected(),
         )
 
@@ -174,8 +174,10 @@ cdef class Matcher:
         fitting = self._advance(&step, number)
         self.grammar.release()
         if fitting >= 0:
-            raise self._rejection(number, fitting)
-        self._push(step)
+            raise self._rejection(token, number, fitting)
+        self._reserve(1)
+        self.count += 1
+        self.steps[self.count] = step
 
     def allows(self, token):
         """Whether ``consume(token)`` would succeed. Costs no mask."""
@@ -201,26 +203,34 @@ cdef class Matcher:
     def try_consume(self, tokens):
         """Consume ``tokens`` up to the first that is refused; how many were consumed."""
         cdef list numbers = [_as_token(token) for token in tokens]
-        cdef list steps = []
+        cdef Py_ssize_t count = len(numbers), taken = 0
         cdef Step step = self.steps[self.count]
-        self.grammar.acquire()
-        for token in numbers:
-            if self._advance(&step, token) >= 0:
-                break
-            steps.append(step)
-        self.grammar.release()
-        for taken in steps:
-            self._push(taken)
-        return len(steps)
+        cdef Step* steps = <Step*>malloc((count + 1) * sizeof(Step))
+        if steps == NULL:
+            raise MemoryError
+        try:
+            self.grammar.acquire()
+            while taken < count and self._advance(&step, numbers[taken]) < 0:
+                steps[taken] = step
+                taken += 1
+            self.grammar.release()
+            self._reserve(<uint32_t>taken)
+            memcpy(self.steps + self.count + 1, steps, taken * sizeof(Step))
+            self.count += <uint32_t>taken
+        finally:
+            free(steps)
+        return taken
 
     def rollback(self, count):
         """Take back the last ``count`` tokens, end-of-generation tokens included. Constant time.
 
         Raises ``ValueError`` if there are not so many, and changes nothing then.
         """
-        cdef Py_ssize_t number = count
-        if number < 0 or number > self.count:
-            raise ValueError(f"cannot roll back {count} of {self.count} tokens")
+        if not hasattr(count, "__index__"):
+            raise TypeError(f"a number of tokens is an integer, not {type(count).__name__}")
+        number = count.__index__()
+        if not 0 <= number <= self.count:
+            raise ValueError(f"cannot roll back {number} of {self.count} tokens")
         self.count -= <uint32_t>number
 
     def reset(self):
@@ -281,25 +291,33 @@ cdef class Matcher:
         cdef Engine* engine = &self.grammar.engine
         cdef state_t state = step.state & STATE
         cdef state_t states[2]
-        cdef uint32_t i
+        cdef uint32_t* found
+        cdef uint32_t i, count = 0
         cdef int which
-        cdef set found = set()
         if step.row == NONE:
             return ()
-        self.grammar.acquire()
-        states[0] = state
-        states[1] = DEAD
-        if not step.state & FRESH and engine.lexer.states[state].accept != NO_SET:
-            states[1] = row_state(
-                &engine.parser,
-                parser_scan(&engine.parser, step.row, engine.lexer.states[state].accept),
-            )
-        for which in range(2):
-            for i in range(0, engine.lexer.vectors.entries[states[which]].length, 2):
-                found.add(engine.lexer.vectors.entries[states[which]].words[i])
-        self.grammar.release()
+        found = <uint32_t*>malloc((2 * engine.lexer.terminal_count + 1) * sizeof(uint32_t))
+        if found == NULL:
+            raise MemoryError
+        try:
+            self.grammar.acquire()
+            states[0] = state
+            states[1] = DEAD
+            if not step.state & FRESH and engine.lexer.states[state].accept != NO_SET:
+                states[1] = row_state(
+                    &engine.parser,
+                    parser_scan(&engine.parser, step.row, engine.lexer.states[state].accept),
+                )
+            for which in range(2):
+                for i in range(0, engine.lexer.vectors.entries[states[which]].length, 2):
+                    found[count] = engine.lexer.vectors.entries[states[which]].words[i]
+                    count += 1
+            self.grammar.release()
+            terminals = sorted({found[i] for i in range(count)})
+        finally:
+            free(found)
         return tuple([
-            self.grammar.names[terminal] for terminal in sorted(found)
+            self.grammar.names[terminal] for terminal in terminals
             if not engine.lexer.skip[terminal]
         ])
 
@@ -344,30 +362,6 @@ cdef class Matcher:
             memcpy(out, bits, words * 4)
         return 0
 
-    cdef int32_t* _row_of(self, mask, index) except NULL:
-        """Where row ``index`` of ``mask`` is, after checking everything about the array."""
-        cdef Py_buffer view
-        cdef Py_ssize_t number, width
-        width = (self.grammar.trie.vocabulary_size + 31) // 32
-        if mask is not self.target_owner:
-            try:
-                PyObject_GetBuffer(mask, &view, PyBUF_WRITABLE | PyBUF_FORMAT | PyBUF_STRIDES)
-            except BufferError as error:
-                raise ValueError(f"the mask cannot be written to: {error}") from None
-            try:
-                _check_mask(&view, width)
-            except BaseException:
-                PyBuffer_Release(&view)
-                raise
-            if self.target_owner is not None:
-                PyBuffer_Release(&self.target)
-            self.target = view
-            self.target_owner = mask
-        number = index
-        if number < 0 or number >= self.target.shape[0]:
-            raise IndexError(f"row {number} of a mask of {self.target.shape[0]} rows")
-        return <int32_t*>(<char*>self.target.buf + number * self.target.strides[0])
-
     def fill_bitmask(self, mask, row=0):
         """Write which tokens are allowed next to row ``row`` of ``mask``.
 
@@ -380,7 +374,25 @@ cdef class Matcher:
         A state met before costs about a copy of the row. Otherwise the mask is computed, with the
         GIL released.
         """
-        self._write(self._row_of(mask, row))
+        cdef Py_buffer view
+        cdef Py_ssize_t width = (self.grammar.trie.vocabulary_size + 31) // 32
+        cdef Py_ssize_t stride
+        number = _as_row(row)
+        try:
+            # Taken for each call: NumPy lets an array be reshaped, retyped or made read-only while
+            # a buffer of it is held.
+            PyObject_GetBuffer(mask, &view, PyBUF_WRITABLE | PyBUF_FORMAT | PyBUF_STRIDES)
+        except BufferError as error:
+            raise ValueError(f"the mask cannot be written to: {error}") from None
+        except TypeError:
+            raise TypeError(f"a mask is an int32 array, not {type(mask).__name__}") from None
+        try:
+            stride = _check_mask(&view, width)
+            if not 0 <= number < view.shape[0]:
+                raise IndexError(f"row {number} of a mask of {view.shape[0]} rows")
+            self._write(<int32_t*>(<char*>view.buf + <Py_ssize_t>number * stride))
+        finally:
+            PyBuffer_Release(&view)
 
     def allowed_tokens(self):
         """The ids that the mask allows, in rising order. Linear in the vocabulary: for tests and
@@ -395,8 +407,8 @@ cdef class Matcher:
 
     # ------------------------------------------------------------ forced text
 
-    cdef bytes _forced(self, Step* step):
-        """Bytes of which each is the only one that can come next; lock held."""
+    cdef uint32_t _forced(self, Step* step, uint8_t* out):
+        """Bytes of which each is the only one that can come next, and how many; lock held."""
         cdef Engine* engine = &self.grammar.engine
         cdef row_t row = step.row, next_row = 0
         cdef state_t state = step.state & STATE, next_state = 0
@@ -406,10 +418,10 @@ cdef class Matcher:
         cdef row_t try_row
         cdef state_t try_state
         cdef bint try_fresh
-        cdef bytearray out = bytearray()
+        cdef uint32_t count = 0
         if row == NONE or not self.grammar.forcing:
-            return b""
-        while len(out) < FORCED_LIMIT and not engine_accepts(engine, row, state, fresh):
+            return 0
+        while count < FORCED_LIMIT and not engine_accepts(engine, row, state, fresh):
             found = 256
             for byte in range(256):
                 if engine.lexer.states[state].forced >= 0 \
@@ -429,11 +441,12 @@ cdef class Matcher:
                 next_fresh = try_fresh
             if found >= 256 or engine.fault.code:
                 break
-            out.append(found)
+            out[count] = <uint8_t>found
+            count += 1
             row = next_row
             state = next_state
             fresh = next_fresh
-        return bytes(out)
+        return count
 
     def forced_bytes(self):
         """The text that must come next whatever the model wants: ``b""`` where there is a choice.
@@ -441,10 +454,11 @@ cdef class Matcher:
         A choice is a second byte that could follow, or that the text may end. Looks ahead 4,096
         bytes at most, so the text may go on being forced after them. Empty under ``no_forcing``.
         """
+        cdef uint8_t out[FORCED_LIMIT]
         self.grammar.acquire()
-        forced = self._forced(&self.steps[self.count])
+        cdef uint32_t count = self._forced(&self.steps[self.count], out)
         self.grammar.release()
-        return forced
+        return PyBytes_FromStringAndSize(<const char*>out, count)
 
     def forced_tokens(self):
         """The canonical tokens of the forced text that can be taken without limiting the model.
@@ -574,16 +588,31 @@ cdef int64_t _as_token(token) except? -7:
     return number if not overflow and -1 <= number < 0x7FFFFFFF else 0x7FFFFFFF
 
 
-cdef int _check_mask(Py_buffer* view, Py_ssize_t width) except -1:
-    cdef bytes code = view.format if view.format != NULL else b"B"
-    if code.lstrip(b"@=<") not in (b"i", b"l") or view.itemsize != 4:
-        raise TypeError(f"the mask must be of dtype int32, not {code.decode()!r}")
+cdef object _as_row(row):
+    """A row number as a Python integer."""
+    if not hasattr(row, "__index__"):
+        raise TypeError(f"a row is an integer, not {type(row).__name__}")
+    return row.__index__()
+
+
+cdef Py_ssize_t _check_mask(Py_buffer* view, Py_ssize_t width) except -1:
+    """The bytes from one row to the next of a mask that is as it should be."""
+    cdef const char* code = view.format
+    if code != NULL and code[0] in b"@=<":
+        code += 1
+    if view.itemsize != 4 or code == NULL or code[0] not in b"il" or code[1] != 0:
+        given = "bytes" if view.format == NULL else view.format.decode()
+        raise TypeError(f"the mask must be of dtype int32, not {given!r}")
     if view.ndim != 2 or view.shape[1] != width:
         shape = tuple([view.shape[i] for i in range(view.ndim)])
         raise ValueError(f"the mask must have shape (batch, {width}), not {shape}")
-    if view.strides[1] != 4:
+    if view.strides == NULL:
+        return 4 * width  # contiguous
+    if view.strides[1] != 4 and width > 1:
         raise ValueError("the rows of the mask must be contiguous")
-    return 0
+    if view.strides[0] < 0:
+        raise ValueError("the rows of the mask must be in rising order")
+    return view.strides[0]
 
 
 def fill_bitmasks(matchers, mask):

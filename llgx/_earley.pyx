@@ -534,6 +534,10 @@ cdef row_t _row(Parser* ps, const uint32_t* words, uint32_t length) noexcept nog
         return FIRST_ROW
     if ps.contents.count == before:
         return row
+    if ps.contents.count > ps.row_limit:
+        interner_drop(&ps.contents)
+        fault_set(ps.fault, FAULT_ROWS)
+        return FIRST_ROW
     if ps.contents.count > ps.rows_room:
         room = ps.rows_room * 2 if ps.rows_room else 64
         grown = <Row*>realloc(ps.rows, room * sizeof(Row))
@@ -547,8 +551,6 @@ cdef row_t _row(Parser* ps, const uint32_t* words, uint32_t length) noexcept nog
     ps.rows[row].shape = words[0]
     ps.rows[row].origins = words + 1
     ps.rows[row].origin_count = length - 1
-    if ps.contents.count > ps.row_limit:
-        fault_set(ps.fault, FAULT_ROWS)
     return row
 
 

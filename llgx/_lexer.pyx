@@ -150,7 +150,9 @@ cdef state_t _state(Lexer* lx, size_t base) noexcept nogil:
         lx.states = grown
         lx.states_room = room
     if lx.vectors.count > lx.state_limit:
+        interner_drop(&lx.vectors)
         fault_set(lx.fault, FAULT_LEXER_STATES)
+        return DEAD
     info = &lx.states[state]
     info.row = NULL
     info.eager = NO_SET
@@ -178,6 +180,10 @@ cdef state_t _state(Lexer* lx, size_t base) noexcept nogil:
     elif length == 2:
         info.forced = _forced_byte(lx, words[1])
     lx.scratch.size = top
+    if lx.fault.code:
+        # Half of what the state says may be wrong: it must not be found again.
+        interner_drop(&lx.vectors)
+        return DEAD
     return state
 
 

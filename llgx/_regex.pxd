@@ -55,6 +55,8 @@ cdef struct Regex:
     uint32_t node_limit
     uint32_t depth_limit
     uint32_t step_limit  # of one emptiness check
+    uint32_t live_steps  # of the check under way, and how deep it asks for others
+    uint32_t live_depth
     uint32_t saturation  # bytes that no token is longer than; set before nodes are made
     Fault* fault         # where trouble is reported; not owned
 

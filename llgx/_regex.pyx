@@ -689,12 +689,15 @@ cdef bint regex_is_live(Regex* rx, node_t node) noexcept nogil:
     cdef Words seen            # pairs: node, index of its parent in ``seen``
     cdef Map known
     cdef const uint32_t* words
-    cdef uint32_t i, length, at, parent, steps = 0
+    cdef uint32_t i, length, at, parent
     cdef node_t child
     cdef int verdict = _verdict(rx, node)
     cdef bint live = False
     if verdict >= 0:
         return verdict
+    if rx.live_depth == 0:
+        rx.live_steps = 0
+    rx.live_depth += 1
     memset(&todo, 0, sizeof(Words))
     memset(&seen, 0, sizeof(Words))
     memset(&known, 0, sizeof(Map))
@@ -733,12 +736,14 @@ cdef bint regex_is_live(Regex* rx, node_t node) noexcept nogil:
                 fault_set(rx.fault, FAULT_MEMORY)
         else:
             for i in range(rx.class_count):
-                steps += 1
+                rx.live_steps += 1
                 child = regex_derive(rx, seen.at[2 * at], i)
                 if words_push(&todo, child) < 0 or words_push(&todo, at) < 0:
                     fault_set(rx.fault, FAULT_MEMORY)
-            if steps > rx.step_limit:
-                fault_set(rx.fault, FAULT_EMPTINESS)
+        rx.live_steps += 1
+        if rx.live_steps > rx.step_limit:
+            fault_set(rx.fault, FAULT_EMPTINESS)
+    rx.live_depth -= 1
     if not live and not rx.fault.code:
         for at in range(seen.size // 2):
             rx.info[seen.at[2 * at]].flags |= LIVE_KNOWN
@@ -843,30 +848,49 @@ cdef int _push(Regex* rx, node_t node) except -1:
     return 0
 
 
-cdef object _factor(list literals):
-    """Literals of two bytes or more as a tree by first byte, so that derivatives stay short."""
-    cdef dict groups = {}
-    cdef list items = []
-    for data in literals:
-        groups.setdefault(data[:1], []).append(data[1:])
-    for first, rests in groups.items():
-        if len(rests) == 1:
-            items.append(_ir.Literal(first + rests[0]))
-            continue
-        prefix = _common_prefix(rests)
-        rests = [rest[len(prefix):] for rest in rests]
-        body = [_ir.Literal(rest) for rest in rests]
-        items.append(_ir.Concat((_ir.Literal(first + prefix), _ir.Alternation(tuple(body)))))
-    return items
+cdef node_t _literal_of(Regex* rx, bytes data) noexcept:
+    return regex_literal(rx, data, <uint32_t>len(data))
 
 
-cdef bytes _common_prefix(list texts):
-    cdef bytes low = min(texts)
-    cdef bytes high = max(texts)
+cdef Py_ssize_t _common(bytes left, bytes right):
     cdef Py_ssize_t i = 0
-    while i < len(low) and i < len(high) and low[i] == high[i]:
+    while i < len(left) and i < len(right) and left[i] == right[i]:
         i += 1
-    return low[:i]
+    return i
+
+
+cdef node_t _factor(Regex* rx, list texts) except? 0:
+    """Literals, sorted and different, as a tree by prefix.
+
+    So that a derivative looks at one branch per byte, not at each literal. The branches under way are
+    on the scratch stack; ``levels`` says at how many bytes they part and where their items begin.
+    """
+    cdef list levels = []
+    cdef Py_ssize_t following, depth = 0, parent, outer, place
+    cdef size_t base = rx.stack.size
+    cdef bytes text
+    cdef node_t node
+    # (depth, base) is the innermost level; ``levels`` holds those around it.
+    for place in range(len(texts)):
+        text = texts[place]
+        following = _common(text, texts[place + 1]) if place + 1 < len(texts) else 0
+        if following > depth:
+            levels.append((depth, base))
+            depth = following
+            base = rx.stack.size
+        _push(rx, _literal_of(rx, text[depth:]))
+        while depth > following:
+            node = regex_alt(rx, base)
+            parent = depth
+            depth, base = levels.pop()
+            outer = depth if depth > following else following
+            node = regex_concat(rx, _literal_of(rx, text[outer:parent]), node)
+            if depth < outer:
+                levels.append((depth, base))
+                depth = outer
+                base = rx.stack.size
+            _push(rx, node)
+    return regex_alt(rx, base)
 
 
 cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0:
@@ -880,6 +904,8 @@ cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0:
     if depth > <int>rx.depth_limit:
         raise LimitError("a regex is nested too deeply", limit="regex_depth")
     kind = type(tree)
+    if rx.fault.code:
+        return EMPTY  # the caller raises
     if kind is _ir.Literal:
         data = tree.data
         known = memo.get(data)
@@ -901,14 +927,12 @@ cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0:
             node = regex_concat(rx, regex_lower(rx, item, memo, depth + 1), node)
     elif kind is _ir.Alternation or kind is _ir.Intersection:
         items = tree.items
-        if kind is _ir.Alternation and len(items) > 8:
-            literals = [item.data for item in items if type(item) is _ir.Literal]
-            if len(literals) > 8:
-                others = [item for item in items if type(item) is not _ir.Literal]
-                if b"" in literals:
-                    others.append(_ir.EPSILON)
-                items = _factor([data for data in literals if data]) + others
         base = rx.stack.size
+        if kind is _ir.Alternation and len(items) > 8:
+            literals = sorted({item.data for item in items if type(item) is _ir.Literal})
+            if len(literals) > 8:
+                items = [item for item in items if type(item) is not _ir.Literal]
+                _push(rx, _factor(rx, literals))
         for item in items:
             node = regex_lower(rx, item, memo, depth + 1)
             _push(rx, node)

@@ -33,6 +33,8 @@ class Grammar:
     __slots__ = ("__weakref__", "_ir", "_lock", "source")
 
     def __init__(self, ir: GrammarIR, *, source: str = "") -> None:
+        if not isinstance(ir, GrammarIR):
+            raise TypeError(f"a grammar is made from a GrammarIR, not {type(ir).__name__}")
         ir.check()
         self._ir = ir
         self._lock = threading.Lock()
@@ -88,7 +90,8 @@ class Grammar:
         limits: Limits = DEFAULT_LIMITS,
         shortcuts: Shortcuts = DEFAULT_SHORTCUTS,
     ) -> CompiledGrammar:
-        """The grammar bound to ``vocabulary``; the same object when asked for again.
+        """The grammar bound to ``vocabulary``; the same object when asked for again, until that is
+        worn (:attr:`CompiledGrammar.is_worn`).
 
         Raises :class:`GrammarError` if the grammar matches no text at all, :class:`LimitError` if
         it passes a cap. Linear in the grammar; states, rows and masks are built when first needed.
@@ -96,11 +99,14 @@ class Grammar:
         key = (limits, shortcuts)
         kept: dict[tuple[Limits, Shortcuts], CompiledGrammar] = vocabulary.kept_for(self)
         with self._lock:
-            if key in kept:
-                return kept[key]
+            known = kept.get(key)
+            if known is not None and not known.is_worn:
+                return known
         compiled = CompiledGrammar(self._ir, vocabulary, limits, shortcuts)
         with self._lock:
-            return kept.setdefault(key, compiled)
+            if kept.get(key) is known:
+                kept[key] = compiled
+            return kept[key]
 
     def __repr__(self) -> str:
         return (

@@ -209,20 +209,103 @@ class GrammarIR:
         for terminal in self.terminals:
             if not 0 <= terminal.skip_class < len(self.skip):
                 raise ValueError(f"skip class of terminal {terminal.name} out of range")
+        checked: set[int] = set()  # by identity: front ends share conditions
         for rule in self.rules:
             for production in rule.productions:
                 for symbol in production.symbols:
                     self._check_symbol(rule, symbol)
-                    if isinstance(symbol, TerminalRef) and symbol.index in skipped:
+                    if type(symbol) is TerminalRef and symbol.index in skipped:
                         name = self.terminals[symbol.index].name
                         raise ValueError(f"skip terminal {name} stands in rule {rule.name}")
+                condition = production.condition
+                if condition is not None and id(condition) not in checked:
+                    checked.add(id(condition))
+                    _check_condition(condition)
 
     def _check_symbol(self, rule: Rule, symbol: Symbol) -> None:
-        if isinstance(symbol, TerminalRef):
+        # By exact type, as the core tells them apart.
+        if type(symbol) is TerminalRef:
             if not 0 <= symbol.index < len(self.terminals):
                 raise ValueError(f"terminal {symbol.index} in rule {rule.name} out of range")
             return
+        if type(symbol) is not RuleRef:
+            raise ValueError(f"rule {rule.name} holds {symbol!r}, which is no symbol")
         if not 0 <= symbol.index < len(self.rules):
             raise ValueError(f"rule {symbol.index} in rule {rule.name} out of range")
         if self.rules[symbol.index].parametric != (symbol.argument is not None):
             raise ValueError(f"argument mismatch in rule {rule.name}")
+        if symbol.argument is not None:
+            _check_argument(symbol.argument)
+
+
+_BITS: Final = 64
+_MOST_CONDITIONS: Final = 10_000  # in one guard, and how deep
+_DEEPEST_CONDITION: Final = 100
+_EXPRESSIONS: Final = {
+    "const": "value",
+    "self": "none",
+    "set_bit": "bit",
+    "clear_bit": "bit",
+    "bit_and": "value",
+    "bit_or": "value",
+    "incr": "slice",
+    "decr": "slice",
+}
+_COMPARISONS: Final = ("eq", "ne", "lt", "le", "gt", "ge")
+_CONDITIONS: Final = {
+    "true": "none",
+    **dict.fromkeys(_COMPARISONS, "slice"),
+    **{f"bit_count_{name}": "slice" for name in _COMPARISONS},
+    "bit_set": "bit",
+    "bit_clear": "bit",
+    "is_ones": "slice",
+    "is_zeros": "slice",
+    "and": "items",
+    "or": "items",
+    "not": "item",
+}
+
+
+def _check_operands(what: str, kind: str | None, a: int, b: int) -> None:
+    if kind is None:
+        raise ValueError(f"unknown operation in {what}")
+    if kind == "value" and not 0 <= a < 1 << _BITS:
+        raise ValueError(f"{what} does not fit into {_BITS} bits")
+    if kind == "bit" and not 0 <= a < _BITS:
+        raise ValueError(f"no bit {a} in {what}")
+    if kind == "slice" and not 0 <= a < b <= _BITS:
+        raise ValueError(f"no bits {a} to {b} in {what}")
+
+
+def _check_argument(argument: ParamExpr) -> None:
+    if type(argument) is not ParamExpr:
+        raise ValueError(f"{argument!r} is no argument")
+    _check_operands(repr(argument), _EXPRESSIONS.get(argument.op), argument.a, argument.b)
+
+
+def _check_condition(condition: Condition) -> None:
+    """Check a guard as the tree that the core will see: parts that are shared count each time."""
+    todo = [(condition, 1)]
+    seen = 0
+    while todo:
+        part, depth = todo.pop()
+        seen += 1
+        if seen > _MOST_CONDITIONS or depth > _DEEPEST_CONDITION:
+            raise ValueError(
+                f"a guard of more than {_MOST_CONDITIONS} conditions, "
+                f"or {_DEEPEST_CONDITION} below one another"
+            )
+        if type(part) is not Condition:
+            raise ValueError(f"{part!r} is no condition")
+        kind = _CONDITIONS.get(part.op)
+        what = f"condition {part.op!r}"
+        _check_operands(what, kind, part.a, part.b)
+        if not 0 <= part.value < 1 << _BITS:
+            raise ValueError(f"the value of {what} does not fit into {_BITS} bits")
+        if kind == "item" and len(part.items) != 1:
+            raise ValueError(f"{what} takes one condition")
+        if kind == "items" and not part.items:
+            raise ValueError(f"{what} takes conditions")
+        if kind not in ("item", "items") and part.items:
+            raise ValueError(f"{what} takes no conditions")
+        todo += [(item, depth + 1) for item in part.items]

@@ -46,6 +46,14 @@ class Limits:
     heavy_nodes: int = 768
     mask_cache_bytes: int = 256_000_000
 
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if type(value) is not int:
+                raise TypeError(f"Limits.{field.name} is an int, not {type(value).__name__}")
+            if value < 0:
+                raise ValueError(f"Limits.{field.name} cannot be {value}")
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shortcuts:

@@ -1,0 +1,363 @@
+"""Input and use that broke the engine once: now typed errors, and nothing changed."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import subprocess
+import sys
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import llgx
+from llgx.ir import (
+    Alternation,
+    ByteSet,
+    Condition,
+    GrammarIR,
+    Literal,
+    ParamExpr,
+    Production,
+    Repeat,
+    Rule,
+    RuleRef,
+    Terminal,
+    TerminalRef,
+)
+from llgx.limits import Limits
+
+EOG = 256
+DEEP = 'start: "(" start ")" | "x"'
+SECOND = 5.0  # a second, on a machine that others use too
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> llgx.Vocabulary:
+    return llgx.Vocabulary.from_tokens([*(bytes((b,)) for b in range(256)), b"</s>"], eog=EOG)
+
+
+def matcher_of(text: str, vocabulary: llgx.Vocabulary, **limits: int) -> llgx.Matcher:
+    compiled = llgx.Grammar.from_lark(text).compile(vocabulary, limits=Limits(**limits))
+    return llgx.Matcher(compiled)
+
+
+def one_terminal(regex: Any) -> GrammarIR:
+    return GrammarIR([Rule("start", [Production((TerminalRef(0),))])], [Terminal("T", regex)], 0)
+
+
+# ------------------------------------------------------------------ limits
+
+
+@pytest.mark.parametrize("states", range(1, 8))
+def test_a_state_that_passed_the_limit_is_not_kept_half_made(
+    vocabulary: llgx.Vocabulary, states: int
+) -> None:
+    text = 'start: A "1"*\nA: /[a-z]+/ & ~/.*foo.*/'
+    whole = matcher_of(text, vocabulary).match_bytes(b"hello1")
+    assert whole == (6, True)
+    answers: set[object] = set()
+    for _ in range(4):
+        try:
+            matcher = matcher_of(text, vocabulary, lexer_states=states)
+            answers.add(matcher.match_bytes(b"hello1"))
+            answers.add(matcher.match_bytes(b"hello1"))
+        except llgx.LimitError as error:
+            answers.add(error.limit)
+    assert answers in ({whole}, {"lexer_states"})
+
+
+@pytest.mark.parametrize("field", ["rows", "lexer_states"])
+def test_asking_again_does_not_get_past_a_limit(vocabulary: llgx.Vocabulary, field: str) -> None:
+    text = f'start: "{"(" * 40}"' if field == "lexer_states" else DEEP
+    matcher = matcher_of(text, vocabulary, **{field: 8})
+    refusals = 0
+    for _ in range(20):
+        try:
+            matcher.consume(ord("("))
+        except llgx.LimitError:
+            refusals += 1
+        assert matcher.compiled.stats()[field] <= 8
+    assert refusals > 10
+
+
+def test_a_matcher_goes_on_within_the_limit(vocabulary: llgx.Vocabulary) -> None:
+    matcher = matcher_of('start: "(" start ")" | "x"', vocabulary, rows=12)
+    taken = 0
+    refused = False
+    while not refused and taken < 50:
+        try:
+            matcher.consume(ord("("))
+        except llgx.LimitError:
+            refused = True
+        else:
+            taken += 1
+    assert refused
+    assert matcher.tokens == [ord("(")] * taken
+    matcher.rollback(1)
+    assert matcher.expected() == ('"("', '"x"')
+
+
+def test_a_worn_grammar_is_compiled_anew(vocabulary: llgx.Vocabulary) -> None:
+    grammar = llgx.Grammar.from_lark('start: "(" start ")" | "x"')
+    limits = Limits(rows=40)
+    first = grammar.compile(vocabulary, limits=limits)
+    assert grammar.compile(vocabulary, limits=limits) is first
+    matcher = llgx.Matcher(first)
+    while not first.is_worn:
+        matcher.consume(ord("("))
+    second = grammar.compile(vocabulary, limits=limits)
+    assert second is not first
+    assert not second.is_worn
+    assert matcher.allows(ord("x"))
+    assert llgx.Matcher(second).allows(ord("("))
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, None, "3", True])
+def test_limits_are_whole_numbers(value: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=r"Limits\.rows"):
+        Limits(rows=value)
+
+
+# ------------------------------------------------------------------ time
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'start: ("a"?){200}',
+        'start: ("a"{0,1000}){0,1000}',
+        'start: "a" start | ""',
+        'start: "a" start | "b"',
+        'start: s\ns: s s | "a"',
+        "start: /(a{0,1000000}){0,1000000}b/",
+        "start: /" + "(" * 30 + "a" + "{1,2})" * 30 + "/",
+        "start: X0\n"
+        + "".join(f'X{i}: (X{i + 1} "b" X{i + 1})*\n' for i in range(30))
+        + "X30: /a{1,5000}b/",
+        "start: T0\n" + "".join(f"T{i}: T{i + 1} T{i + 1}\n" for i in range(60)) + 'T60: "a"',
+    ],
+    ids=range(9),
+)
+def test_a_token_takes_bounded_time(vocabulary: llgx.Vocabulary, text: str) -> None:
+    begin = time.process_time()
+    try:
+        matcher = matcher_of(text, vocabulary)
+        matcher.try_consume([ord("a")] * 100)
+        matcher.allowed_tokens()
+    except llgx.LimitError:
+        pass
+    assert time.process_time() - begin < SECOND
+
+
+@pytest.mark.parametrize(
+    "regex",
+    [
+        Alternation(tuple(Literal(b"a" * i + b"b") for i in range(3000))),
+        Alternation(tuple(Literal(b"a" * i) for i in range(3000))),
+    ],
+    ids=["with an end", "prefixes"],
+)
+def test_literals_that_are_prefixes_of_one_another(
+    vocabulary: llgx.Vocabulary, regex: Alternation
+) -> None:
+    begin = time.process_time()
+    matcher = llgx.Matcher(llgx.Grammar.from_ir(one_terminal(regex)).compile(vocabulary))
+    assert matcher.match_bytes(b"a" * 2999)[0] == 2999
+    assert matcher.match_bytes(b"a" * 3000)[0] == 2999
+    assert time.process_time() - begin < SECOND
+
+
+def test_repeats_of_repeats_count_right(vocabulary: llgx.Vocabulary) -> None:
+    for low, high, least, most in [(2, 3, 2, 4), (3, 4, 2, 2), (1, 2, 0, 3), (0, 2, 3, 5)]:
+        regex = Repeat(Repeat(ByteSet(1 << ord("a")), low, high), least, most)
+        counts = {
+            total
+            for times in range(least, most + 1)
+            for total in range(times * low, times * high + 1)
+        }
+        matcher = llgx.Matcher(llgx.Grammar.from_ir(one_terminal(regex)).compile(vocabulary))
+        for count in range(25):
+            accepted = matcher.match_bytes(b"a" * count) == (count, True)
+            assert accepted == (count in counts), (low, high, least, most, count)
+
+
+# ------------------------------------------------------------------ arrays
+
+
+def test_masks_without_strides(vocabulary: llgx.Vocabulary) -> None:
+    matcher = matcher_of('start: "ab"', vocabulary)
+    words = (len(vocabulary) + 31) // 32
+    array = ((ctypes.c_int32 * words) * 2)()
+    matcher.fill_bitmask(array, 1)  # type: ignore[arg-type]
+    expected = np.zeros(words, np.int32)
+    expected[ord("a") // 32] = 1 << (ord("a") % 32)
+    assert list(array[1]) == expected.tolist()
+    assert list(array[0]) == [0] * words
+
+
+def test_a_mask_is_looked_at_anew_each_time(vocabulary: llgx.Vocabulary) -> None:
+    matcher = matcher_of('start: "ab"', vocabulary)
+    mask = llgx.allocate_token_bitmask(4, len(vocabulary))
+    matcher.fill_bitmask(mask, 3)
+    mask.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        matcher.fill_bitmask(mask, 3)
+    mask.flags.writeable = True
+    mask.resize((1, mask.shape[1]), refcheck=False)
+    with pytest.raises(IndexError):
+        matcher.fill_bitmask(mask, 3)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        np.zeros((1, 9), np.float32),
+        np.zeros((1, 9), np.uint32),
+        np.zeros((1, 9), np.int64),
+        np.zeros((1, 8), np.int32),
+        np.zeros((1, 10), np.int32),
+        np.zeros(9, np.int32),
+        np.zeros((1, 1, 9), np.int32),
+        np.zeros((9, 1), np.int32).T,
+        np.zeros((1, 18), np.int32)[:, ::2],
+        np.zeros((2, 9), np.int32)[::-1],
+        [[0] * 9],
+        None,
+        b"",
+    ],
+    ids=range(13),
+)
+def test_masks_of_the_wrong_kind(vocabulary: llgx.Vocabulary, wrong: Any) -> None:
+    matcher = matcher_of('start: "ab"', vocabulary)
+    if (
+        isinstance(wrong, np.ndarray)
+        and wrong.shape == (1, 9)
+        and wrong.flags.c_contiguous
+        and wrong.dtype == np.int32
+    ):
+        matcher.fill_bitmask(wrong)  # a transposed single column is a row like any other
+        return
+    with pytest.raises((TypeError, ValueError)):
+        matcher.fill_bitmask(wrong)
+    assert matcher.tokens == []
+
+
+# ------------------------------------------------------------------ calls
+
+
+@pytest.mark.parametrize("token", [-1, -7, 257, 2**31, 2**40, 2**64 + 97, -(2**70)])
+def test_tokens_out_of_range(vocabulary: llgx.Vocabulary, token: int) -> None:
+    matcher = matcher_of('start: "ab"', vocabulary)
+    with pytest.raises(llgx.TokenRejected) as caught:
+        matcher.consume(token)
+    assert caught.value.token == token
+    assert str(token) in str(caught.value)
+    assert not matcher.allows(token)
+    assert matcher.validate([97, token]) == 1
+    assert matcher.try_consume([97, token, 98]) == 1
+    assert matcher.tokens == [97]
+
+
+@pytest.mark.parametrize("count", [1, -1, 2**70, -(2**70)])
+def test_rollback_beyond_the_start(vocabulary: llgx.Vocabulary, count: int) -> None:
+    matcher = matcher_of('start: "ab"', vocabulary)
+    with pytest.raises(ValueError, match="roll back"):
+        matcher.rollback(count)
+
+
+def test_finalizers_may_use_the_grammar_they_interrupt() -> None:
+    """In a process of its own, since the fault was to wait for ever."""
+    program = """
+import gc, llgx
+vocabulary = llgx.Vocabulary.from_tokens([bytes((b,)) for b in range(256)])
+compiled = llgx.Grammar.from_lark("start: /a+/").compile(vocabulary)
+class Finalizer:
+    def __del__(self):
+        llgx.Matcher(compiled).is_accepting()
+for threshold in range(1, 12):
+    for _ in range(20):
+        it = Finalizer(); it.me = it; del it
+        gc.set_threshold(threshold)
+        matcher = llgx.Matcher(compiled)
+        matcher.try_consume([97] * 9); matcher.expected(); matcher.forced_bytes()
+        matcher.explain("aab"); compiled.stats(); matcher.validate([97] * 9)
+        gc.set_threshold(700)
+print("done")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout == "done\n"
+    gc.collect()
+
+
+# ------------------------------------------------------------------ descriptions
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        Condition("not"),
+        Condition("and"),
+        Condition("zzz"),
+        Condition("true", items=(Condition("true"),)),
+        Condition("bit_set", a=64),
+        Condition("bit_clear", a=-1),
+        Condition("eq", a=5, b=3),
+        Condition("eq", a=0, b=65),
+        Condition("eq", value=2**70),
+        Condition("not", items=(5,)),  # type: ignore[arg-type]
+    ],
+    ids=range(10),
+)
+def test_guards_are_checked(condition: Condition) -> None:
+    ir = one_terminal(Literal(b"a"))
+    ir.rules[0].productions[0] = Production((TerminalRef(0),), condition)
+    with pytest.raises(ValueError, match=r"condition|bit|fit"):
+        llgx.Grammar.from_ir(ir)
+
+
+def test_guards_without_end_are_refused() -> None:
+    deep = Condition("true")
+    for _ in range(1_000):
+        deep = Condition("not", items=(deep,))
+    wide = Condition("true")
+    for _ in range(40):
+        wide = Condition("and", items=(wide, wide))
+    for condition in (deep, wide):
+        ir = one_terminal(Literal(b"a"))
+        ir.rules[0].productions[0] = Production((TerminalRef(0),), condition)
+        with pytest.raises(ValueError, match="a guard of more than"):
+            llgx.Grammar.from_ir(ir)
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        ParamExpr("zzz"),
+        ParamExpr("set_bit", 64),
+        ParamExpr("incr", 64, 200),
+        ParamExpr("const", -1),
+    ],
+    ids=range(4),
+)
+def test_arguments_are_checked(argument: ParamExpr) -> None:
+    ir = GrammarIR(
+        [
+            Rule("start", [Production((RuleRef(1, argument),))]),
+            Rule("r", [Production((TerminalRef(0),))], parametric=True),
+        ],
+        [Terminal("T", Literal(b"a"))],
+        0,
+    )
+    with pytest.raises(ValueError, match=r"operation|bit"):
+        llgx.Grammar.from_ir(ir)
+
+
+def test_guards_that_leave_no_beginning(vocabulary: llgx.Vocabulary) -> None:
+    grammar = llgx.Grammar.from_lark('start: x::0\nx::_: "a" %if eq(_, 1)')
+    with pytest.raises(llgx.GrammarError, match="no text"):
+        grammar.compile(vocabulary)
