@@ -9,6 +9,9 @@ from llgx._trie cimport Trie
 
 cdef Builder* builder_open(Engine* engine) noexcept nogil
 cdef int builder_densify(Engine* engine, Builder* builder) noexcept nogil
+cdef const uint64_t* builder_bitset(
+    Engine* engine, const uint64_t* bits, uint32_t* index
+) noexcept nogil
 cdef void builder_put_bits(Engine* engine, uint32_t level, const uint64_t* bits) noexcept nogil
 cdef void builder_put_mask(Engine* engine, uint32_t level, const Mask* mask) noexcept nogil
 cdef void builder_put_builder(Engine* engine, uint32_t level, uint32_t source) noexcept nogil

@@ -20,8 +20,24 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset
 
 from llgx._engine cimport DELTA_LIMIT, SPARSE_LIMIT, Builder, Engine, Mask
-from llgx._memory cimport FAULT_MEMORY, NONE, fault_set, map_get, map_put, words_push
+from llgx._memory cimport (
+    FAULT_MEMORY, NONE, Words, fault_set, map_get, map_put, words_push, words_reserve,
+)
 from llgx._trie cimport Trie
+
+cdef extern from *:
+    """
+    #if defined(_MSC_VER)
+    #include <intrin.h>
+    static inline uint32_t llgx_lowest(uint64_t bits) {
+        unsigned long at; _BitScanForward64(&at, bits); return (uint32_t)at;
+    }
+    #else
+    static inline uint32_t llgx_lowest(uint64_t bits) { return (uint32_t)__builtin_ctzll(bits); }
+    #endif
+    """
+    # The number of the lowest one of ``bits``, which is not 0.
+    uint32_t _lowest "llgx_lowest"(uint64_t bits) noexcept nogil
 
 
 cdef Builder* builder_open(Engine* engine) noexcept nogil:
@@ -152,25 +168,23 @@ cdef void builder_put_dense(Engine* engine, uint32_t level, const Builder* sourc
         target.bits[i] |= source.bits[i]
 
 
-cdef inline uint32_t _ones(uint64_t bits) noexcept nogil:
-    bits = bits - ((bits >> 1) & 0x5555555555555555ULL)
-    bits = (bits & 0x3333333333333333ULL) + ((bits >> 2) & 0x3333333333333333ULL)
-    bits = (bits + (bits >> 4)) & 0x0F0F0F0F0F0F0F0FULL
-    return <uint32_t>((bits * 0x0101010101010101ULL) >> 56)
-
-
-cdef inline uint32_t _lowest(uint64_t bits) noexcept nogil:
-    return _ones((bits & (~bits + 1)) - 1)
-
-
-cdef const uint64_t* _bitset(Engine* engine, const uint64_t* bits, uint32_t* index) noexcept nogil:
+cdef const uint64_t* builder_bitset(
+    Engine* engine, const uint64_t* bits, uint32_t* index
+) noexcept nogil:
     """A kept bitset with this content; NULL with a fault set when memory is out."""
-    cdef uint64_t h = 0x9E3779B97F4A7C15ULL
+    cdef uint64_t lanes[4]
+    cdef uint64_t h = 0
     cdef uint32_t i, room
     cdef uint64_t** grown
     cdef uint64_t* made
+    # Four independent chains: one would wait for each multiplication.
+    for i in range(4):
+        lanes[i] = 0x9E3779B97F4A7C15ULL + i
     for i in range(engine.words):
-        h = (h ^ bits[i]) * 0xD6E8FEB86659FD93ULL
+        lanes[i & 3] = (lanes[i & 3] ^ bits[i]) * 0xD6E8FEB86659FD93ULL
+        lanes[i & 3] ^= lanes[i & 3] >> 29
+    for i in range(4):
+        h = (h ^ lanes[i]) * 0xD6E8FEB86659FD93ULL
         h ^= h >> 29
     index[0] = map_get(&engine.bitset_index, h, 0)
     if index[0] != NONE and \
@@ -197,91 +211,90 @@ cdef const uint64_t* _bitset(Engine* engine, const uint64_t* bits, uint32_t* ind
     return made
 
 
-cdef uint32_t _differences(
+cdef bint _differs_by(
     Engine* engine, const uint64_t* bits, const uint64_t* base, uint32_t limit
 ) noexcept nogil:
-    """In how many tokens two bitsets differ; some number above ``limit`` if in more than that."""
-    cdef uint32_t i, count = 0
-    cdef uint64_t different
-    for i in range(engine.words):
-        different = bits[i] ^ (base[i] if base != NULL else 0)
-        if different:
-            count += _ones(different)
-            if count > limit:
-                break
-    return count
+    """Whether two bitsets (``base`` NULL: none) differ in at most ``limit`` tokens.
 
-
-cdef int builder_finish(Engine* engine, uint32_t level, uint64_t place, Mask* mask) noexcept nogil:
-    """Turn a builder into a mask in a short form; -1 with a fault set when memory is out.
-
-    In the order tried: a list of tokens, the differences from the loop table that it was begun with
-    or from the last mask of the same (site, state), a bitset.
+    If so, ``tokens`` holds those to add to ``base`` and ``removed`` those to take away.
     """
-    cdef Builder* builder = &engine.builders[level]
-    cdef const uint64_t* base = NULL
-    cdef uint32_t i, count, taken = 0, at, index
-    cdef uint64_t bits, own
-    memset(mask, 0, sizeof(Mask))
-    if not builder.dense:
-        if builder.base == NULL or builder.list.size + builder.taken.size <= DELTA_LIMIT:
-            mask.base = builder.base
-            mask.added = <uint32_t>builder.list.size
-            mask.removed = <uint32_t>builder.taken.size
-            count = mask.added + mask.removed
-            mask.bytes = 4 * count
-            if count == 0:
-                return 0
-            mask.tokens = <uint32_t*>malloc(count * sizeof(uint32_t))
-            if mask.tokens == NULL:
-                fault_set(&engine.fault, FAULT_MEMORY)
-                return -1
-            if mask.added:
-                memcpy(mask.tokens, builder.list.at, mask.added * sizeof(uint32_t))
-            if mask.removed:
-                memcpy(
-                    mask.tokens + mask.added, builder.taken.at, mask.removed * sizeof(uint32_t)
-                )
-            return 0
-        if builder_densify(engine, builder) < 0:
-            return -1
-    count = _differences(engine, builder.bits, NULL, SPARSE_LIMIT)
-    if count > SPARSE_LIMIT and builder.base != NULL:
-        base = builder.base
-        count = _differences(engine, builder.bits, base, DELTA_LIMIT)
-    if count > DELTA_LIMIT and (base != NULL or count > SPARSE_LIMIT):
-        index = map_get(&engine.bitset_last, 0, place)
-        if index != NONE:
-            base = engine.bitsets[index]
-            count = _differences(engine, builder.bits, base, DELTA_LIMIT)
-        if index == NONE or count > DELTA_LIMIT:
-            mask.base = _bitset(engine, builder.bits, &index)
-            if mask.base == NULL or map_put(&engine.bitset_last, 0, place, index) < 0:
-                fault_set(&engine.fault, FAULT_MEMORY)
-                return -1
-            return 0
+    cdef uint32_t i, at
+    cdef uint64_t own = 0, different
+    engine.tokens.size = 0
+    engine.removed.size = 0
+    if words_reserve(&engine.tokens, limit + 64) < 0 \
+            or words_reserve(&engine.removed, limit + 64) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return False
+    for i in range(engine.words):
+        if base != NULL:
+            own = base[i]
+        different = bits[i] ^ own
+        while different:
+            at = _lowest(different)
+            different &= different - 1
+            if (own >> at) & 1:
+                engine.removed.at[engine.removed.size] = 64 * i + at
+                engine.removed.size += 1
+            else:
+                engine.tokens.at[engine.tokens.size] = 64 * i + at
+                engine.tokens.size += 1
+        if engine.tokens.size + engine.removed.size > limit:
+            return False
+    return True
+
+
+cdef int _set_lists(
+    Engine* engine, Mask* mask, const uint64_t* base, const Words* added, const Words* taken
+) noexcept nogil:
+    """Make ``mask`` a base with tokens to add and to take away."""
+    cdef size_t count = added.size + taken.size
     mask.base = base
+    mask.added = <uint32_t>added.size
+    mask.removed = <uint32_t>taken.size
+    mask.bytes = <uint32_t>(4 * count)
     if count == 0:
         return 0
     mask.tokens = <uint32_t*>malloc(count * sizeof(uint32_t))
     if mask.tokens == NULL:
         fault_set(&engine.fault, FAULT_MEMORY)
         return -1
-    # Those to take away go to the end of the list first, so that one pass does.
-    for i in range(engine.words):
-        own = base[i] if base != NULL else 0
-        bits = builder.bits[i] ^ own
-        while bits:
-            at = _lowest(bits)
-            bits &= bits - 1
-            if (own >> at) & 1:
-                taken += 1
-                mask.tokens[count - taken] = 64 * i + at
-            else:
-                mask.tokens[mask.added] = 64 * i + at
-                mask.added += 1
-    mask.removed = taken
-    mask.bytes = 4 * count
+    if added.size:
+        memcpy(mask.tokens, added.at, added.size * sizeof(uint32_t))
+    if taken.size:
+        memcpy(mask.tokens + added.size, taken.at, taken.size * sizeof(uint32_t))
+    return 0
+
+
+cdef int builder_finish(Engine* engine, uint32_t level, uint64_t place, Mask* mask) noexcept nogil:
+    """Turn a builder into a mask in a short form; -1 with a fault set when memory is out.
+
+    What has stayed lists does so, which costs no pass over the vocabulary. A bitset becomes, in the
+    order tried, a list of tokens, the differences from the loop table that it was begun with or from
+    the last mask of the same (site, state), or itself.
+    """
+    cdef Builder* builder = &engine.builders[level]
+    cdef uint32_t index
+    memset(mask, 0, sizeof(Mask))
+    if not builder.dense:
+        return _set_lists(engine, mask, builder.base, &builder.list, &builder.taken)
+    if _differs_by(engine, builder.bits, NULL, SPARSE_LIMIT):
+        return _set_lists(engine, mask, NULL, &engine.tokens, &engine.removed)
+    if builder.base != NULL and _differs_by(engine, builder.bits, builder.base, DELTA_LIMIT):
+        return _set_lists(engine, mask, builder.base, &engine.tokens, &engine.removed)
+    index = map_get(&engine.bitset_last, 0, place)
+    if index != NONE and _differs_by(
+        engine, builder.bits, engine.bitsets[index], DELTA_LIMIT
+    ):
+        return _set_lists(
+            engine, mask, engine.bitsets[index], &engine.tokens, &engine.removed
+        )
+    if engine.fault.code:
+        return -1
+    mask.base = builder_bitset(engine, builder.bits, &index)
+    if mask.base == NULL or map_put(&engine.bitset_last, 0, place, index) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return -1
     return 0
 
 

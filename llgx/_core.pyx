@@ -377,7 +377,7 @@ cdef class Matcher:
         cdef Py_buffer view
         cdef Py_ssize_t width = (self.grammar.trie.vocabulary_size + 31) // 32
         cdef Py_ssize_t stride
-        number = _as_row(row)
+        cdef Py_ssize_t number = _as_row(row)
         try:
             # Taken for each call: NumPy lets an array be reshaped, retyped or made read-only while
             # a buffer of it is held.
@@ -389,8 +389,8 @@ cdef class Matcher:
         try:
             stride = _check_mask(&view, width)
             if not 0 <= number < view.shape[0]:
-                raise IndexError(f"row {number} of a mask of {view.shape[0]} rows")
-            self._write(<int32_t*>(<char*>view.buf + <Py_ssize_t>number * stride))
+                raise IndexError(f"row {row} of a mask of {view.shape[0]} rows")
+            self._write(<int32_t*>(<char*>view.buf + number * stride))
         finally:
             PyBuffer_Release(&view)
 
@@ -588,19 +588,25 @@ cdef int64_t _as_token(token) except? -7:
     return number if not overflow and -1 <= number < 0x7FFFFFFF else 0x7FFFFFFF
 
 
-cdef object _as_row(row):
-    """A row number as a Python integer."""
-    if not hasattr(row, "__index__"):
-        raise TypeError(f"a row is an integer, not {type(row).__name__}")
-    return row.__index__()
+cdef Py_ssize_t _as_row(row) except? -7:
+    """A row number as a C integer; one that does not fit is as wrong as any out of range."""
+    cdef int overflow = 0
+    cdef int64_t number
+    if type(row) is not int:
+        if not hasattr(row, "__index__"):
+            raise TypeError(f"a row is an integer, not {type(row).__name__}")
+        row = row.__index__()
+    number = PyLong_AsLongLongAndOverflow(row, &overflow)
+    return -1 if overflow or number < 0 else <Py_ssize_t>number
 
 
 cdef Py_ssize_t _check_mask(Py_buffer* view, Py_ssize_t width) except -1:
     """The bytes from one row to the next of a mask that is as it should be."""
     cdef const char* code = view.format
-    if code != NULL and code[0] in b"@=<":
+    if code != NULL and (code[0] == c"@" or code[0] == c"=" or code[0] == c"<"):
         code += 1
-    if view.itemsize != 4 or code == NULL or code[0] not in b"il" or code[1] != 0:
+    if view.itemsize != 4 or code == NULL or not (code[0] == c"i" or code[0] == c"l") \
+            or code[1] != 0:
         given = "bytes" if view.format == NULL else view.format.decode()
         raise TypeError(f"the mask must be of dtype int32, not {given!r}")
     if view.ndim != 2 or view.shape[1] != width:

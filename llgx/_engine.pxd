@@ -13,9 +13,10 @@ from llgx._memory cimport (
 from llgx._trie cimport Table, TablePool, Trie
 
 cdef enum:
-    LIST_LIMIT = 768     # tokens up to which a mask in the making is a list
-    SPARSE_LIMIT = 512   # tokens up to which a finished mask is a list
-    DELTA_LIMIT = 256    # tokens by which a finished mask may differ from a shared bitset
+    LIST_LIMIT = 2048    # tokens up to which a mask in the making is a list, and may stay one
+    SPARSE_LIMIT = 512   # tokens up to which a bitset is made a list again
+    DELTA_LIMIT = 96     # tokens by which a bitset may differ from one that it is kept as; also
+                         # those that a mask may list once it was asked for again
     SMALL_LOOP = 256     # tokens up to which those that stay in a loop are added one by one
     SITE_DEPTH = 6       # tables below one another
     DEPTH_LIMIT = 48     # masks being made for other masks: bounds the C stack

@@ -23,21 +23,21 @@ from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 
 from llgx._builder cimport (
-    builder_densify, builder_finish, builder_is_empty, builder_open, builder_put, builder_put_bits,
+    builder_bitset,    builder_densify, builder_finish, builder_is_empty, builder_open, builder_put, builder_put_bits,
     builder_put_builder, builder_put_mask, builder_remove_bits, builder_remove_places,
 )
 from llgx._earley cimport (
     parser_begin, parser_free, parser_init, parser_scan, row_accepts, row_state, row_t,
 )
 from llgx._engine cimport (
-    BOUNDARY_MEMO, CHILD, DEPTH_LIMIT, DIFFERENCE_MASKS, FRAME_WORDS, KILL, MASK_MEMO, NESTED, OWN,
+    BOUNDARY_MEMO, CHILD, DELTA_LIMIT, DEPTH_LIMIT, DIFFERENCE_MASKS, FRAME_WORDS, KILL, MASK_MEMO, NESTED, OWN,
     SMALL_LOOP, Base, Boundary, Builder, Engine, Inside, Mask, Site, frame_push, is_heavy, is_leaf,
     open_children, place_counts,
 )
 from llgx._inside cimport inside_of, site_of
 from llgx._lexer cimport DEAD, NO_SET, lexer_free, lexer_init, lexer_step, set_t, state_t
 from llgx._memory cimport (
-    FAULT_MEMORY, NONE, Slot, arena_free, fault_set, interner_drop, interner_free, interner_put,
+    FAULT_MEMORY, FAULT_NONE, NONE, Slot, arena_free, fault_set, interner_drop, interner_free, interner_put,
     map_clear, map_free, map_get, map_put, words_free,
 )
 from llgx._trie cimport TablePool, Trie, table_release
@@ -490,6 +490,22 @@ cdef uint32_t _mask(Engine* engine, uint32_t where, row_t row, state_t state) no
     return _make_mask(engine, where, row, state)
 
 
+cdef void _settle(Engine* engine, Mask* mask, const uint64_t* bits) noexcept nogil:
+    """Keep a mask that is asked for again as a bitset: from then on it is a copy."""
+    cdef uint32_t index
+    cdef const uint64_t* kept = builder_bitset(engine, bits, &index)
+    if kept == NULL:
+        engine.fault.code = FAULT_NONE  # the lists are as good, only slower
+        return
+    mask.base = kept
+    free(mask.tokens)
+    mask.tokens = NULL
+    mask.added = 0
+    mask.removed = 0
+    engine.mask_bytes -= mask.bytes
+    mask.bytes = 0
+
+
 cdef int engine_fill(
     Engine* engine, row_t row, state_t state, uint64_t* bits
 ) noexcept nogil:
@@ -497,15 +513,17 @@ cdef int engine_fill(
 
     -1 with a fault set, and the bitset untouched, when that fails.
     """
-    cdef const Mask* mask
+    cdef Mask* mask
     cdef uint32_t known, i, token
     cdef Builder* builder
+    cdef bint again
     if state == DEAD:
         memset(bits, 0, engine.words * sizeof(uint64_t))
         return 0
     if engine.shortcuts & MASK_MEMO:
         known = map_get(&engine.mask_index, 0, (<uint64_t>row << 32) | state)
-        if known == NONE:
+        again = known != NONE
+        if not again:
             if engine.mask_bytes > engine.mask_limit:
                 _forget_masks(engine)
             known = _mask(engine, 0, row, state)
@@ -522,6 +540,8 @@ cdef int engine_fill(
         for i in range(mask.added, mask.added + mask.removed):
             token = mask.tokens[i]
             bits[token >> 6] &= ~(<uint64_t>1 << (token & 63))
+        if again and mask.added + mask.removed > DELTA_LIMIT:
+            _settle(engine, mask, bits)
         return 0
     if engine.mask_bytes > engine.mask_limit:
         _forget_masks(engine)
