@@ -270,8 +270,8 @@ cdef int builder_finish(Engine* engine, uint32_t level, uint64_t place, Mask* ma
     """Turn a builder into a mask in a short form; -1 with a fault set when memory is out.
 
     What has stayed lists does so, which costs no pass over the vocabulary. A bitset becomes, in the
-    order tried, a list of tokens, the differences from the loop table that it was begun with or from
-    the last mask of the same (site, state), or itself.
+    order tried, a list of tokens, the differences from the loop table that it was begun with or
+    from the last mask of the same (site, state), or itself.
     """
     cdef Builder* builder = &engine.builders[level]
     cdef uint32_t index

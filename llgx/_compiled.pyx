@@ -295,7 +295,8 @@ cdef class CompiledGrammar:
 
         Rows and lexer states are kept for as long as a matcher may stand on them. So that a grammar
         that serves for weeks does not end in a :class:`LimitError`, :meth:`llgx.Grammar.compile`
-        starts over when it finds its compiled grammar worn; matchers of the old one are not touched.
+        starts over when it finds its compiled grammar worn; matchers of the old one are not
+        touched.
         """
         cdef Engine* engine = &self.engine
         return (

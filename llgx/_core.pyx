@@ -59,18 +59,23 @@ cdef class Matcher:
     cdef uint64_t* scratch       # one mask, for rows that cannot be written as 64-bit words
     cdef object __weakref__
 
-    def __cinit__(self, CompiledGrammar compiled not None):
+    def __cinit__(self, compiled):
+        if not isinstance(compiled, CompiledGrammar):
+            raise TypeError(
+                f"a Matcher follows a CompiledGrammar, not {type(compiled).__name__}: "
+                "Grammar.compile(vocabulary) makes one"
+            )
         self.grammar = compiled
         self.room = 64
         self.steps = <Step*>malloc(self.room * sizeof(Step))
-        self.scratch = <uint64_t*>malloc((compiled.engine.words + 1) * sizeof(uint64_t))
+        self.scratch = <uint64_t*>malloc((self.grammar.engine.words + 1) * sizeof(uint64_t))
         if self.steps == NULL or self.scratch == NULL:
             raise MemoryError
-        compiled.acquire()
+        self.grammar.acquire()
         self.steps[0].row = FIRST_ROW
-        self.steps[0].state = row_state(&compiled.engine.parser, FIRST_ROW) | FRESH
+        self.steps[0].state = row_state(&self.grammar.engine.parser, FIRST_ROW) | FRESH
         self.steps[0].token = NONE
-        compiled.release()
+        self.grammar.release()
 
     def __dealloc__(self):
         free(self.steps)
@@ -88,6 +93,12 @@ cdef class Matcher:
 
     def __len__(self):
         return self.count
+
+    def __bool__(self):
+        return True  # also before the first token
+
+    def __repr__(self):
+        return f"<llgx.Matcher after {self.count} tokens>"
 
     # ------------------------------------------------------------ steps
 

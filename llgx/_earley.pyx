@@ -677,8 +677,8 @@ cdef int parser_begin(Parser* ps) noexcept nogil:
 
 # A variant in ``variants``: [place of the next older one or NONE, number of paths, shape, number of
 # origins, paths..., origins...]. A path is (parent path, step from it, first path with the same
-# row, shape that was consulted or NONE); path 0 is the row itself. A step is the number of an origin, or
-# leads to the row's restriction. An origin is a path.
+# row, shape that was consulted or NONE); path 0 is the row itself. A step is the number of an
+# origin, or leads to the row's restriction. An origin is a path.
 
 cdef void _record_variant(Parser* ps, row_t row, set_t emitted, row_t result) noexcept nogil:
     """Keep what the closure just made depended on."""

@@ -18,6 +18,7 @@ cdef enum:
     DELTA_LIMIT = 96     # tokens by which a bitset may differ from one that it is kept as; also
                          # those that a mask may list once it was asked for again
     SMALL_LOOP = 256     # tokens up to which those that stay in a loop are added one by one
+    WORTH_JOINING = 64   # tokens after a loop that are allowed in any row, to be joined with it
     SITE_DEPTH = 6       # tables below one another
     DEPTH_LIMIT = 48     # masks being made for other masks: bounds the C stack
     FRAME_WORDS = 6
@@ -75,6 +76,7 @@ cdef struct Mask:
     uint32_t added
     uint32_t removed
     uint32_t bytes
+    uint32_t uses        # how often it was asked for as long lists
 
 cdef struct Builder:     # a mask in the making
     bint dense           # kept as ``bits``; otherwise ``base`` and ``list``, without ``taken``
@@ -108,6 +110,7 @@ cdef struct Engine:
     uint32_t bitset_room
     Map bitset_index     # hash -> bitset
     Map bitset_last      # (site, state) -> the last bitset that one of its masks is based on
+    Map joined_index     # (site, state) -> bitset of base and suffixes, as far as in any row
     Map mask_index       # (site, row << 32 | state) -> mask
     Mask* masks
     uint32_t mask_count

@@ -23,22 +23,23 @@ from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 
 from llgx._builder cimport (
-    builder_bitset,    builder_densify, builder_finish, builder_is_empty, builder_open, builder_put, builder_put_bits,
-    builder_put_builder, builder_put_mask, builder_remove_bits, builder_remove_places,
+    builder_bitset, builder_densify, builder_finish, builder_is_empty, builder_open, builder_put,
+    builder_put_bits, builder_put_builder, builder_put_mask, builder_remove_bits,
+    builder_remove_places,
 )
 from llgx._earley cimport (
     parser_begin, parser_free, parser_init, parser_scan, row_accepts, row_state, row_t,
 )
 from llgx._engine cimport (
-    BOUNDARY_MEMO, CHILD, DELTA_LIMIT, DEPTH_LIMIT, DIFFERENCE_MASKS, FRAME_WORDS, KILL, MASK_MEMO, NESTED, OWN,
-    SMALL_LOOP, Base, Boundary, Builder, Engine, Inside, Mask, Site, frame_push, is_heavy, is_leaf,
-    open_children, place_counts,
+    BOUNDARY_MEMO, CHILD, DELTA_LIMIT, DEPTH_LIMIT, DIFFERENCE_MASKS, FRAME_WORDS, KILL, MASK_MEMO,
+    NESTED, OWN, SMALL_LOOP, WORTH_JOINING, Base, Boundary, Builder, Engine, Inside, Mask, Site,
+    frame_push, is_heavy, is_leaf, open_children, place_counts,
 )
 from llgx._inside cimport inside_of, site_of
 from llgx._lexer cimport DEAD, NO_SET, lexer_free, lexer_init, lexer_step, set_t, state_t
 from llgx._memory cimport (
-    FAULT_MEMORY, FAULT_NONE, NONE, Slot, arena_free, fault_set, interner_drop, interner_free, interner_put,
-    map_clear, map_free, map_get, map_put, words_free,
+    FAULT_MEMORY, FAULT_NONE, NONE, Slot, arena_free, fault_set, interner_drop, interner_free,
+    interner_put, map_clear, map_free, map_get, map_put, words_free,
 )
 from llgx._trie cimport TablePool, Trie, table_release
 
@@ -77,6 +78,7 @@ cdef void engine_free(Engine* engine) noexcept nogil:
     free(engine.bitsets)
     map_free(&engine.bitset_index)
     map_free(&engine.bitset_last)
+    map_free(&engine.joined_index)
     map_free(&engine.mask_index)
     map_free(&engine.site_index)
     map_free(&engine.inside_index)
@@ -110,6 +112,7 @@ cdef void _forget_masks(Engine* engine) noexcept nogil:
     engine.bitset_count = 0
     map_clear(&engine.bitset_index)
     map_clear(&engine.bitset_last)
+    map_clear(&engine.joined_index)
     engine.mask_count = 0
     engine.mask_bytes = 0
     map_clear(&engine.mask_index)
@@ -375,45 +378,15 @@ cdef void _row_walk(
     engine.frames.size = floor
 
 
-cdef void _compose(
-    Engine* engine, uint32_t level, uint32_t where, row_t row, state_t state
+cdef void _boundaries(
+    Engine* engine, uint32_t level, uint32_t where, row_t row, const Inside* given
 ) noexcept nogil:
-    """Add the mask of (site, row, state) to a builder."""
-    cdef uint32_t index = inside_of(engine, where, state)
-    cdef Inside inside
-    cdef Boundary* bound
-    cdef Base* base
-    cdef Trie* trie = engine.sites[where].trie
-    cdef uint32_t i, j, target
+    """Add what the row says at the boundaries of an inside."""
+    cdef Inside inside = given[0]  # the table of insides may move
+    cdef const Boundary* bound
+    cdef uint32_t i
     cdef row_t after
     cdef state_t start
-    if index == NONE:
-        return
-    inside = engine.insides[index]
-    for i in range(inside.base_count):
-        base = &inside.bases[i]
-        target = level
-        if base.removed != base.removed_end and not builder_is_empty(&engine.builders[level]):
-            if builder_open(engine) == NULL:
-                return
-            target = engine.level - 1
-        if base.whole <= SMALL_LOOP:
-            for j in range(base.whole):
-                builder_put(engine, target, base.table.whole[j])
-        else:
-            builder_put_bits(engine, target, base.bits)
-        for j in range(base.part_count):
-            _nested(engine, target, base.parts[2 * j], row, base.parts[2 * j + 1])
-        for j in range(base.removed, base.removed_end, 2):
-            builder_remove_places(engine, target, trie, inside.removed[j], inside.removed[j + 1])
-        if target != level:
-            if not engine.fault.code:
-                builder_put_builder(engine, level, target)
-            engine.level -= 1
-        if engine.fault.code:
-            return
-    for i in range(inside.token_count):
-        builder_put(engine, level, inside.tokens[i])
     for i in range(inside.boundary_count):
         if engine.fault.code:
             return
@@ -437,6 +410,92 @@ cdef void _compose(
                 engine, level, where, bound.node, after, start,
                 bound.state if bound.mode == KILL else DEAD
             )
+
+
+cdef uint32_t _joined(
+    Engine* engine, uint32_t level, uint32_t where, state_t state, const Base* base
+) noexcept nogil:
+    """Begin a mask with what a base and the suffixes after its loop allow whatever the row is.
+
+    That is one bitset per (site, state), so that only the boundaries of the suffixes are left for
+    each row. The index of their inside, or NONE where this is not worth it or cannot be.
+    """
+    cdef uint32_t index, known, i, token
+    cdef const Inside* suffixes
+    cdef Builder* builder
+    if base.part_count != 1 or not engine.shortcuts & BOUNDARY_MEMO:
+        return NONE
+    index = inside_of(engine, base.parts[0], base.parts[1])
+    if index == NONE:
+        return NONE
+    suffixes = &engine.insides[index]
+    if suffixes.base_count or suffixes.token_count < WORTH_JOINING:
+        return NONE
+    known = map_get(&engine.joined_index, where, state)
+    if known == NONE:
+        builder = builder_open(engine)
+        if builder == NULL:
+            return NONE
+        builder.base = base.bits
+        if builder_densify(engine, builder) == 0:
+            for i in range(suffixes.token_count):
+                token = suffixes.tokens[i]
+                builder.bits[token >> 6] |= <uint64_t>1 << (token & 63)
+            builder_bitset(engine, builder.bits, &known)
+        engine.level -= 1
+        if engine.fault.code == 0 and map_put(&engine.joined_index, where, state, known) < 0:
+            fault_set(&engine.fault, FAULT_MEMORY)
+        if engine.fault.code:
+            return NONE
+    builder_put_bits(engine, level, engine.bitsets[known])
+    return index
+
+
+cdef void _compose(
+    Engine* engine, uint32_t level, uint32_t where, row_t row, state_t state
+) noexcept nogil:
+    """Add the mask of (site, row, state) to a builder."""
+    cdef uint32_t index = inside_of(engine, where, state)
+    cdef Inside inside
+    cdef Base* base
+    cdef Trie* trie = engine.sites[where].trie
+    cdef uint32_t i, j, target, joined
+    if index == NONE:
+        return
+    inside = engine.insides[index]
+    for i in range(inside.base_count):
+        base = &inside.bases[i]
+        target = level
+        if base.removed != base.removed_end and not builder_is_empty(&engine.builders[level]):
+            if builder_open(engine) == NULL:
+                return
+            target = engine.level - 1
+        if base.whole <= SMALL_LOOP:
+            for j in range(base.whole):
+                builder_put(engine, target, base.table.whole[j])
+            joined = NONE
+        else:
+            joined = _joined(engine, target, where, state, base) if i == 0 else NONE
+            if joined == NONE:
+                builder_put_bits(engine, target, base.bits)
+        if engine.fault.code:
+            return
+        if joined != NONE:
+            _boundaries(engine, target, base.parts[0], row, &engine.insides[joined])
+        else:
+            for j in range(base.part_count):
+                _nested(engine, target, base.parts[2 * j], row, base.parts[2 * j + 1])
+        for j in range(base.removed, base.removed_end, 2):
+            builder_remove_places(engine, target, trie, inside.removed[j], inside.removed[j + 1])
+        if target != level:
+            if not engine.fault.code:
+                builder_put_builder(engine, level, target)
+            engine.level -= 1
+        if engine.fault.code:
+            return
+    for i in range(inside.token_count):
+        builder_put(engine, level, inside.tokens[i])
+    _boundaries(engine, level, where, row, &inside)
 
 
 cdef uint32_t _make_mask(
@@ -540,8 +599,10 @@ cdef int engine_fill(
         for i in range(mask.added, mask.added + mask.removed):
             token = mask.tokens[i]
             bits[token >> 6] &= ~(<uint64_t>1 << (token & 63))
-        if again and mask.added + mask.removed > DELTA_LIMIT:
-            _settle(engine, mask, bits)
+        if mask.added + mask.removed > DELTA_LIMIT:
+            mask.uses += 1
+            if again and mask.uses > 2:
+                _settle(engine, mask, bits)
         return 0
     if engine.mask_bytes > engine.mask_limit:
         _forget_masks(engine)

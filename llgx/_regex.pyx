@@ -862,8 +862,9 @@ cdef Py_ssize_t _common(bytes left, bytes right):
 cdef node_t _factor(Regex* rx, list texts) except? 0:
     """Literals, sorted and different, as a tree by prefix.
 
-    So that a derivative looks at one branch per byte, not at each literal. The branches under way are
-    on the scratch stack; ``levels`` says at how many bytes they part and where their items begin.
+    So that a derivative looks at one branch per byte, not at each literal. The branches under way
+    are on the scratch stack; ``levels`` says at how many bytes they part and where their items
+    begin.
     """
     cdef list levels = []
     cdef Py_ssize_t following, depth = 0, parent, outer, place

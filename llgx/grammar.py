@@ -68,7 +68,8 @@ class Grammar:
         if text.lstrip().startswith(_MARKER):
             return cls.from_lark(text, limits=limits)
         raise GrammarError(
-            f"grammar text has to start with {_MARKER!r}: GBNF is not supported yet",
+            f"grammar text has to start with {_MARKER!r} (Lark without it: Grammar.from_lark); "
+            "GBNF is not supported yet",
             text=text,
             offset=len(text) - len(text.lstrip()),
         )
@@ -96,6 +97,11 @@ class Grammar:
         Raises :class:`GrammarError` if the grammar matches no text at all, :class:`LimitError` if
         it passes a cap. Linear in the grammar; states, rows and masks are built when first needed.
         """
+        if not hasattr(vocabulary, "kept_for"):
+            raise TypeError(
+                f"a grammar is compiled for a Vocabulary, not {type(vocabulary).__name__}: "
+                "Vocabulary.from_llama(llm) makes one"
+            )
         key = (limits, shortcuts)
         kept: dict[tuple[Limits, Shortcuts], CompiledGrammar] = vocabulary.kept_for(self)
         with self._lock:

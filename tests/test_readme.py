@@ -31,7 +31,7 @@ def test_example_writes_what_its_grammar_allows(gemma_path: Path, tmp_path: Path
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    letter = r"Dear [A-Z][a-z]+,\n([A-Z][^\n]{10,80}\.\n){1,3}Yours, [A-Z][a-z]+\n"
+    letter = r"Dear [A-Z][a-z]{1,12},\n([A-Z][^\n]{10,80}\.\n){1,3}-- [A-Z][a-z]{1,12}\n"
     assert re.fullmatch(letter, done.stdout), done.stdout
 
 

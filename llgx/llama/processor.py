@@ -15,8 +15,7 @@ Invariant: after a call at least one token has a finite logit, and as long as th
 each such token is one that the grammar allows. Cost per token: the matcher's mask, and one pass
 over the logits without the GIL (about 0.3 ms for 262,144 tokens).
 
-The native sampler behind ``grammar=`` does the same without these detours and should be preferred;
-a processor is for callers that have processors of their own, or no ``grammar=`` to pass.
+It is the one way into llama-cpp-python for now: ``grammar=`` takes llama.cpp's own grammars only.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ import logging
 import sys
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -54,9 +53,8 @@ _logger: Final = logging.getLogger("llgx.llama")
 
 _DRAFTS: Final = (
     "a logits processor cannot follow speculative decoding or generator.send(): it is shown tokens "
-    "that are not accepted yet. Pass the grammar as grammar=, which sees accepted tokens only, or "
-    "make the model without draft_model. (Callers other than a Llama: call reset() before another "
-    "completion whose prompt begins with the last one.)"
+    "that are not accepted yet. Make the model without draft_model. (Callers other than a Llama: "
+    "call reset() before another completion whose prompt begins with the last one.)"
 )
 
 
@@ -164,8 +162,14 @@ class LogitsProcessor:
     ``is_lifted``      whether the rest of the completion is unconstrained, after an error.
     ``mask_seconds``   time spent in calls, of all completions together.
 
+    Iterating over it gives itself: llama-cpp-python wants a list of processors, and would go on
+    without any, printing tracebacks, if it were handed one alone that cannot be iterated.
+
     Not to be shared by threads.
     """
+
+    def __iter__(self) -> Iterator[LogitsProcessor]:
+        return iter((self,))
 
     def __init__(
         self,

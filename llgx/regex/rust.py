@@ -186,7 +186,7 @@ class _RustParser(PatternParser):
             if self.pattern.startswith(look, self.position):
                 self.fail(
                     f"look-around ({look}..) is not part of this dialect; "
-                    "a rule can end with stop= or suffix=, terminals can use & and ~",
+                    "a rule can end with suffix=, terminals can use & and ~",
                     at,
                 )
         if self.take("?P<") or self.take("?<"):
