@@ -65,6 +65,7 @@ cdef class CompiledGrammar:
         if self.lock == NULL:
             raise MemoryError
         ir.check()
+        _refuse_unbuilt(ir)
         self.forcing = ir.forcing
         if engine_init(&self.engine, &self.trie.pool, <uint32_t>len(ir.terminals)) < 0:
             raise MemoryError
@@ -334,6 +335,31 @@ cdef class CompiledGrammar:
             "sites", "tables", "memory",
         )
         return {name: figures[i] for i, name in enumerate(names)}
+
+
+cdef int _refuse_unbuilt(ir) except -1:
+    """What a description may say and the engine does not do yet is an error that names it."""
+    for terminal in ir.terminals:
+        if terminal.tokens is not None:
+            raise GrammarError(f"terminal {terminal.name}: model tokens are not supported yet")
+        if terminal.hidden_tail or terminal.ends_with_eog:
+            raise GrammarError(f"terminal {terminal.name}: stop conditions are not supported yet")
+    for rule in ir.rules:
+        if rule.max_tokens is not None:
+            raise GrammarError(f"rule {rule.name}: max_tokens is not supported yet")
+        for production in rule.productions:
+            for symbol in production.symbols:
+                if type(symbol) is _ir.TerminalRef and symbol.distinct:
+                    raise GrammarError(
+                        f"rule {rule.name}: distinct lexemes are not supported yet"
+                    )
+    if ir.exact:
+        raise GrammarError("exact lexing is not supported yet")
+    if ir.max_tokens is not None:
+        raise GrammarError("max_tokens is not supported yet")
+    if ir.skip_once_classes is not None:
+        raise GrammarError("skip_once by class is not supported yet")
+    return 0
 
 
 cdef list _reachable(list rules, start):

@@ -36,6 +36,7 @@ __all__ = [
     "Symbol",
     "Terminal",
     "TerminalRef",
+    "TokenSet",
 ]
 
 
@@ -129,10 +130,30 @@ class Condition:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class TokenSet:
+    """Tokens of the model, matched by their ids and never as text.
+
+    The special tokens spelled as in ``names`` and the ids in ``ranges`` (ends included), or with
+    ``negated`` all others: ``TokenSet(negated=True)`` is any token. Names and ids are looked up
+    when a vocabulary is known.
+    """
+
+    names: tuple[str, ...] = ()
+    ranges: tuple[tuple[int, int], ...] = ()
+    negated: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class TerminalRef:
-    """The terminal at ``index`` of :attr:`GrammarIR.terminals`."""
+    """The terminal at ``index`` of :attr:`GrammarIR.terminals`.
+
+    A ``distinct`` one stands in a parametric rule whose parameter names, in its upper 32 bits, a
+    set of lexemes (0: none). It matches no lexeme of that set, and adds its own: ``self`` after it
+    passes the larger set on.
+    """
 
     index: int
+    distinct: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -156,11 +177,20 @@ class Production:
 
 @dataclasses.dataclass(slots=True)
 class Rule:
-    """A nonterminal. ``name`` is for messages; front ends may leave it empty for helper rules."""
+    """A nonterminal. ``name`` is for messages; front ends may leave it empty for helper rules.
+
+    ``capture`` names the text of each derivation in :meth:`llgx.Matcher.captures`, without the
+    tail of a terminal that ends it; ``tail_capture`` names that tail. At most ``max_tokens`` model
+    tokens are spent within one derivation. ``temperature`` is what hosts may sample with there.
+    """
 
     name: str
     productions: list[Production]
     parametric: bool = False
+    capture: str | None = None
+    tail_capture: str | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -169,13 +199,23 @@ class Terminal:
 
     ``name`` is how messages speak of it (a literal is shown as written, quotes included). A
     ``lazy`` lexeme ends at its first match, any other at its longest. ``skip_class`` says which
-    terminal of :attr:`GrammarIR.skip` may stand before it.
+    terminal of :attr:`GrammarIR.skip` may stand before it. With ``tokens`` it is one model token of
+    that set, and ``regex`` is ``EMPTY``.
+
+    ``tail`` is the end of ``regex`` that a suffix or stop condition added: captures leave it out.
+    A ``hidden_tail`` is no part of the lexeme: what follows may take it up again. With
+    ``ends_with_eog`` an end-of-generation token ends the lexeme where it matches, and is part of
+    the text that the grammar goes on after.
     """
 
     name: str
     regex: Regex
     lazy: bool = False
     skip_class: int = 0
+    tokens: TokenSet | None = None
+    tail: Regex | None = None
+    hidden_tail: bool = False
+    ends_with_eog: bool = False
 
 
 @dataclasses.dataclass(slots=True)
@@ -183,8 +223,12 @@ class GrammarIR:
     """A whole grammar.
 
     ``skip[c]`` is the index of the terminal that may be skipped before terminals of class ``c``, or
-    -1. ``initial_skip`` allows it before the first lexeme, ``skip_once`` at most once per gap.
-    ``forcing`` off means that ``forced_bytes`` and ``forced_tokens`` stay empty.
+    -1. ``initial_skip`` allows it before the first lexeme, ``skip_once`` at most once per gap, for
+    the classes in ``skip_once_classes`` or, if that is None, for all.
+    ``forcing`` off means that ``forced_bytes`` and ``forced_tokens`` stay empty. ``exact`` lexing
+    commits to no longest match: the language is that of the context-free grammar over bytes.
+    ``max_tokens`` bounds the whole text. ``unenforced`` lists what the source asks for and the
+    grammar does not hold to: (place, keyword, reason).
     """
 
     rules: list[Rule]
@@ -195,6 +239,10 @@ class GrammarIR:
     skip_once: bool = False
     forcing: bool = True
     warnings: list[str] = dataclasses.field(default_factory=list)
+    skip_once_classes: frozenset[int] | None = None
+    exact: bool = False
+    max_tokens: int | None = None
+    unenforced: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
 
     def check(self) -> None:
         """Raise ``ValueError`` where an invariant of the module does not hold. Linear."""
