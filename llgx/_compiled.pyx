@@ -344,15 +344,11 @@ cdef int _refuse_unbuilt(ir) except -1:
             raise GrammarError(f"terminal {terminal.name}: model tokens are not supported yet")
         if terminal.hidden_tail or terminal.ends_with_eog:
             raise GrammarError(f"terminal {terminal.name}: stop conditions are not supported yet")
+        if terminal.distinct or terminal.unique:
+            raise GrammarError(f"terminal {terminal.name}: distinct lexemes are not supported yet")
     for rule in ir.rules:
         if rule.max_tokens is not None:
             raise GrammarError(f"rule {rule.name}: max_tokens is not supported yet")
-        for production in rule.productions:
-            for symbol in production.symbols:
-                if type(symbol) is _ir.TerminalRef and symbol.distinct:
-                    raise GrammarError(
-                        f"rule {rule.name}: distinct lexemes are not supported yet"
-                    )
     if ir.exact:
         raise GrammarError("exact lexing is not supported yet")
     if ir.max_tokens is not None:

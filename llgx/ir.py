@@ -145,15 +145,9 @@ class TokenSet:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TerminalRef:
-    """The terminal at ``index`` of :attr:`GrammarIR.terminals`.
-
-    A ``distinct`` one stands in a parametric rule whose parameter names, in its upper 32 bits, a
-    set of lexemes (0: none). It matches no lexeme of that set, and adds its own: ``self`` after it
-    passes the larger set on.
-    """
+    """The terminal at ``index`` of :attr:`GrammarIR.terminals`."""
 
     index: int
-    distinct: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -206,6 +200,11 @@ class Terminal:
     A ``hidden_tail`` is no part of the lexeme: what follows may take it up again. With
     ``ends_with_eog`` an end-of-generation token ends the lexeme where it matches, and is part of
     the text that the grammar goes on after.
+
+    *Scopes* are what brackets enclose: a terminal with ``scope`` "open" begins one, "close" ends
+    it. Within one scope no two ``distinct`` lexemes are the same bytes. Where a scope was opened by
+    a ``unique`` terminal, the scopes directly in it are distinct too: their whole text, skipped
+    lexemes left out.
     """
 
     name: str
@@ -216,6 +215,9 @@ class Terminal:
     tail: Regex | None = None
     hidden_tail: bool = False
     ends_with_eog: bool = False
+    scope: str = ""
+    distinct: bool = False
+    unique: bool = False
 
 
 @dataclasses.dataclass(slots=True)
