@@ -19,6 +19,9 @@ cdef void builder_remove_bits(Engine* engine, uint32_t level, const uint64_t* bi
 cdef void builder_remove_places(
     Engine* engine, uint32_t level, const Trie* trie, uint32_t begin, uint32_t end
 ) noexcept nogil
+cdef bint builder_differs(
+    Engine* engine, const uint64_t* bits, const uint64_t* base, uint32_t limit
+) noexcept nogil
 cdef int builder_finish(Engine* engine, uint32_t level, uint64_t place, Mask* mask) noexcept nogil
 
 
@@ -29,8 +32,7 @@ cdef inline bint builder_is_empty(const Builder* builder) noexcept nogil:
 cdef inline void builder_put(Engine* engine, uint32_t level, uint32_t token) noexcept nogil:
     cdef Builder* builder = &engine.builders[level]
     if not builder.dense:
-        # A token that was taken away may come back for another reason: then the order counts.
-        if builder.taken.size == 0 and builder.list.size < LIST_LIMIT:
+        if builder.list.size < LIST_LIMIT:
             if words_push(&builder.list, token) < 0:
                 fault_set(&engine.fault, FAULT_MEMORY)
             return

@@ -78,12 +78,12 @@ cdef int builder_densify(Engine* engine, Builder* builder) noexcept nogil:
         memset(builder.bits, 0, engine.words * sizeof(uint64_t))
     else:
         memcpy(builder.bits, builder.base, engine.words * sizeof(uint64_t))
-    for i in range(builder.list.size):
-        token = builder.list.at[i]
-        builder.bits[token >> 6] |= <uint64_t>1 << (token & 63)
     for i in range(builder.taken.size):
         token = builder.taken.at[i]
         builder.bits[token >> 6] &= ~(<uint64_t>1 << (token & 63))
+    for i in range(builder.list.size):
+        token = builder.list.at[i]
+        builder.bits[token >> 6] |= <uint64_t>1 << (token & 63)
     builder.dense = True
     return 0
 
@@ -107,8 +107,7 @@ cdef void builder_put_parts(
     Engine* engine, uint32_t level, const uint64_t* base, const uint32_t* tokens, size_t added,
     const uint32_t* taken, size_t removed
 ) noexcept nogil:
-    """Add a set given as a bitset (or NULL), tokens to add to it and tokens to take away from
-    it."""
+    """Add a set given as a bitset (or NULL) minus the tokens ``taken`` plus others."""
     cdef size_t i
     cdef Builder* other
     if removed and not builder_is_empty(&engine.builders[level]):
@@ -123,19 +122,15 @@ cdef void builder_put_parts(
         return
     if base != NULL:
         builder_put_bits(engine, level, base)
+    if removed:
+        # The builder was empty, so it is the base alone now.
+        other = &engine.builders[level]
+        for i in range(removed):
+            if words_push(&other.taken, taken[i]) < 0:
+                fault_set(&engine.fault, FAULT_MEMORY)
+                return
     for i in range(added):
         builder_put(engine, level, tokens[i])
-    if removed == 0:
-        return
-    other = &engine.builders[level]
-    if other.dense:
-        for i in range(removed):
-            other.bits[taken[i] >> 6] &= ~(<uint64_t>1 << (taken[i] & 63))
-        return
-    for i in range(removed):
-        if words_push(&other.taken, taken[i]) < 0:
-            fault_set(&engine.fault, FAULT_MEMORY)
-            return
 
 
 cdef void builder_put_mask(Engine* engine, uint32_t level, const Mask* mask) noexcept nogil:
@@ -211,14 +206,15 @@ cdef const uint64_t* builder_bitset(
     return made
 
 
-cdef bint _differs_by(
+cdef bint builder_differs(
     Engine* engine, const uint64_t* bits, const uint64_t* base, uint32_t limit
 ) noexcept nogil:
     """Whether two bitsets (``base`` NULL: none) differ in at most ``limit`` tokens.
 
-    If so, ``tokens`` holds those to add to ``base`` and ``removed`` those to take away.
+    If so, ``engine.tokens`` holds those to add to ``base`` and ``engine.removed`` those to take
+    away.
     """
-    cdef uint32_t i, at
+    cdef uint32_t i, j, at, stop
     cdef uint64_t own = 0, different
     engine.tokens.size = 0
     engine.removed.size = 0
@@ -226,21 +222,39 @@ cdef bint _differs_by(
             or words_reserve(&engine.removed, limit + 64) < 0:
         fault_set(&engine.fault, FAULT_MEMORY)
         return False
-    for i in range(engine.words):
-        if base != NULL:
-            own = base[i]
-        different = bits[i] ^ own
-        while different:
-            at = _lowest(different)
-            different &= different - 1
-            if (own >> at) & 1:
-                engine.removed.at[engine.removed.size] = 64 * i + at
-                engine.removed.size += 1
+    i = 0
+    while i < engine.words:
+        # Most words are equal: eight at a time, without a branch between them.
+        stop = i + 8
+        if stop <= engine.words:
+            different = 0
+            if base == NULL:
+                for j in range(8):
+                    different |= bits[i + j]
             else:
-                engine.tokens.at[engine.tokens.size] = 64 * i + at
-                engine.tokens.size += 1
-        if engine.tokens.size + engine.removed.size > limit:
-            return False
+                for j in range(8):
+                    different |= bits[i + j] ^ base[i + j]
+            if different == 0:
+                i = stop
+                continue
+        else:
+            stop = engine.words
+        while i < stop:
+            if base != NULL:
+                own = base[i]
+            different = bits[i] ^ own
+            while different:
+                at = _lowest(different)
+                different &= different - 1
+                if (own >> at) & 1:
+                    engine.removed.at[engine.removed.size] = 64 * i + at
+                    engine.removed.size += 1
+                else:
+                    engine.tokens.at[engine.tokens.size] = 64 * i + at
+                    engine.tokens.size += 1
+            i += 1
+            if engine.tokens.size + engine.removed.size > limit:
+                return False
     return True
 
 
@@ -270,20 +284,20 @@ cdef int builder_finish(Engine* engine, uint32_t level, uint64_t place, Mask* ma
     """Turn a builder into a mask in a short form; -1 with a fault set when memory is out.
 
     What has stayed lists does so, which costs no pass over the vocabulary. A bitset becomes, in the
-    order tried, a list of tokens, the differences from the loop table that it was begun with or
-    from the last mask of the same (site, state), or itself.
+    order tried, the differences from the bitset that it was begun with, a list of tokens, the
+    differences from the last mask of the same (site, state), or itself.
     """
     cdef Builder* builder = &engine.builders[level]
     cdef uint32_t index
     memset(mask, 0, sizeof(Mask))
     if not builder.dense:
         return _set_lists(engine, mask, builder.base, &builder.list, &builder.taken)
-    if _differs_by(engine, builder.bits, NULL, SPARSE_LIMIT):
-        return _set_lists(engine, mask, NULL, &engine.tokens, &engine.removed)
-    if builder.base != NULL and _differs_by(engine, builder.bits, builder.base, DELTA_LIMIT):
+    if builder.base != NULL and builder_differs(engine, builder.bits, builder.base, DELTA_LIMIT):
         return _set_lists(engine, mask, builder.base, &engine.tokens, &engine.removed)
+    if builder_differs(engine, builder.bits, NULL, SPARSE_LIMIT):
+        return _set_lists(engine, mask, NULL, &engine.tokens, &engine.removed)
     index = map_get(&engine.bitset_last, 0, place)
-    if index != NONE and _differs_by(
+    if index != NONE and builder_differs(
         engine, builder.bits, engine.bitsets[index], DELTA_LIMIT
     ):
         return _set_lists(

@@ -18,7 +18,7 @@ cdef enum:
     DELTA_LIMIT = 96     # tokens by which a bitset may differ from one that it is kept as; also
                          # those that a mask may list once it was asked for again
     SMALL_LOOP = 256     # tokens up to which those that stay in a loop are added one by one
-    WORTH_JOINING = 64   # tokens after a loop that are allowed in any row, to be joined with it
+    FEW_BOUNDARIES = 16  # boundaries up to which those of a part are taken over by the whole
     SITE_DEPTH = 6       # tables below one another
     DEPTH_LIMIT = 48     # masks being made for other masks: bounds the C stack
     FRAME_WORDS = 6
@@ -44,13 +44,16 @@ cdef enum BoundaryMode:
     KILL = 1             # the children of ``node`` on whose byte ``state`` dies
     CHILD = 2            # ``node`` itself, whose byte is ``state``
     OWN = 3              # the tokens of ``node`` itself, if the row after the lexeme is alive
-    NESTED = 4           # site ``node`` in ``state``, the lexeme still going on
+    NESTED = 4           # the boundaries of ``site`` in ``state``, the lexeme still going on
+    WALK = 5             # all of ``site`` in ``state``: too deep for a plan
 
-cdef struct Boundary:
+cdef struct Boundary:    # where a row has to be asked
     uint32_t mode
+    uint32_t site
     set_t emitted
     uint32_t node
     uint32_t state
+    uint32_t filter      # bitset of tokens that do not count here, or NONE
 
 cdef struct Base:        # a loop table that stands for most of a walk
     Table* table
@@ -70,16 +73,21 @@ cdef struct Inside:      # what a lexer state says about a site before any row i
     Boundary* boundaries # where a lexeme ends inside a token
     uint32_t boundary_count
 
-cdef struct Mask:
+cdef struct Mask:        # a base, minus some tokens, plus others
     const uint64_t* base # a bitset of a table or of the engine, or NULL for none
-    uint32_t* tokens     # first those to add to the base, then those to take away
+    uint32_t* tokens     # first those to add, then those to take away before that
     uint32_t added
     uint32_t removed
     uint32_t bytes
     uint32_t uses        # how often it was asked for as long lists
 
+cdef struct Plan:        # what a mask of (site, state) is in any row, and where rows matter
+    Mask fixed
+    Boundary* boundaries
+    uint32_t boundary_count
+
 cdef struct Builder:     # a mask in the making
-    bint dense           # kept as ``bits``; otherwise ``base`` and ``list``, without ``taken``
+    bint dense           # kept as ``bits``; otherwise ``base`` minus ``taken`` plus ``list``
     const uint64_t* base # a shared bitset, or NULL; if dense, the one that it was begun with
     Words list
     Words taken
@@ -110,7 +118,11 @@ cdef struct Engine:
     uint32_t bitset_room
     Map bitset_index     # hash -> bitset
     Map bitset_last      # (site, state) -> the last bitset that one of its masks is based on
-    Map joined_index     # (site, state) -> bitset of base and suffixes, as far as in any row
+    Map plan_index       # (site, state) -> plan
+    Plan* plans
+    uint32_t plan_count
+    uint32_t plan_room
+    Arena plan_arena
     Map mask_index       # (site, row << 32 | state) -> mask
     Mask* masks
     uint32_t mask_count
@@ -128,6 +140,7 @@ cdef struct Engine:
     Words tokens         # scratch of inside walks, as are the next two
     Words bounds
     Words removed
+    Words asked          # boundaries of all plans in the making, as one stack
 
 
 cdef inline bint place_counts(const Site* site, uint32_t place) noexcept nogil:

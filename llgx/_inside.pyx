@@ -529,7 +529,9 @@ cdef uint32_t inside_of(Engine* engine, uint32_t where, state_t state) noexcept 
     cdef uint32_t known = map_get(&engine.inside_index, where, state)
     cdef Base bases[CANDIDATES]
     cdef Inside* grown
-    cdef uint32_t room, count = 0
+    cdef Boundary* bound
+    cdef const uint32_t* at
+    cdef uint32_t i, room, count = 0
     if known != NONE:
         return known
     engine.tokens.size = 0
@@ -558,7 +560,7 @@ cdef uint32_t inside_of(Engine* engine, uint32_t where, state_t state) noexcept 
         &engine.inside_arena, engine.removed.size * sizeof(uint32_t)
     )
     grown.boundaries = <Boundary*>arena_take(
-        &engine.inside_arena, engine.bounds.size * sizeof(uint32_t)
+        &engine.inside_arena, grown.boundary_count * sizeof(Boundary)
     )
     if grown.bases == NULL or grown.tokens == NULL or grown.removed == NULL \
             or grown.boundaries == NULL \
@@ -570,7 +572,14 @@ cdef uint32_t inside_of(Engine* engine, uint32_t where, state_t state) noexcept 
         memcpy(grown.tokens, engine.tokens.at, engine.tokens.size * sizeof(uint32_t))
     if engine.removed.size:
         memcpy(grown.removed, engine.removed.at, engine.removed.size * sizeof(uint32_t))
-    if engine.bounds.size:
-        memcpy(grown.boundaries, engine.bounds.at, engine.bounds.size * sizeof(uint32_t))
+    for i in range(grown.boundary_count):
+        bound = &grown.boundaries[i]
+        at = engine.bounds.at + 4 * i
+        bound.mode = at[0]
+        bound.site = at[2] if at[0] == NESTED else where
+        bound.emitted = at[1]
+        bound.node = at[2]
+        bound.state = at[3]
+        bound.filter = NONE
     engine.inside_count += 1
     return engine.inside_count - 1

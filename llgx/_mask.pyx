@@ -23,24 +23,24 @@ from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 
 from llgx._builder cimport (
-    builder_bitset, builder_densify, builder_finish, builder_is_empty, builder_open, builder_put,
-    builder_put_bits, builder_put_builder, builder_put_mask, builder_remove_bits,
-    builder_remove_places,
+    builder_bitset, builder_densify, builder_finish, builder_open, builder_put,
+    builder_put_builder, builder_put_mask, builder_remove_bits,
 )
 from llgx._earley cimport (
     parser_begin, parser_free, parser_init, parser_scan, row_accepts, row_state, row_t,
 )
 from llgx._engine cimport (
     BOUNDARY_MEMO, CHILD, DELTA_LIMIT, DEPTH_LIMIT, DIFFERENCE_MASKS, FRAME_WORDS, KILL, MASK_MEMO,
-    NESTED, OWN, SMALL_LOOP, WORTH_JOINING, Base, Boundary, Builder, Engine, Inside, Mask, Site,
-    frame_push, is_heavy, is_leaf, open_children, place_counts,
+    NESTED, OWN, WALK, Boundary, Builder, Engine, Mask, Plan, Site, frame_push, is_heavy, is_leaf,
+    open_children, place_counts,
 )
-from llgx._inside cimport inside_of, site_of
+from llgx._inside cimport site_of
 from llgx._lexer cimport DEAD, NO_SET, lexer_free, lexer_init, lexer_step, set_t, state_t
 from llgx._memory cimport (
     FAULT_MEMORY, FAULT_NONE, NONE, Slot, arena_free, fault_set, interner_drop, interner_free,
     interner_put, map_clear, map_free, map_get, map_put, words_free,
 )
+from llgx._plan cimport plan_of, plans_forget, plans_free
 from llgx._trie cimport TablePool, Trie, table_release
 
 
@@ -78,7 +78,7 @@ cdef void engine_free(Engine* engine) noexcept nogil:
     free(engine.bitsets)
     map_free(&engine.bitset_index)
     map_free(&engine.bitset_last)
-    map_free(&engine.joined_index)
+    plans_free(engine)
     map_free(&engine.mask_index)
     map_free(&engine.site_index)
     map_free(&engine.inside_index)
@@ -112,7 +112,7 @@ cdef void _forget_masks(Engine* engine) noexcept nogil:
     engine.bitset_count = 0
     map_clear(&engine.bitset_index)
     map_clear(&engine.bitset_last)
-    map_clear(&engine.joined_index)
+    plans_forget(engine)
     engine.mask_count = 0
     engine.mask_bytes = 0
     map_clear(&engine.mask_index)
@@ -186,23 +186,41 @@ cdef inline void _put_node(
         builder_put(engine, level, site.trie.tokens[i])
 
 
+cdef void _part(
+    Engine* engine, uint32_t level, uint32_t where, row_t row, state_t state
+) noexcept nogil:
+    """Add what a row allows at another site beyond the fixed part of its plan."""
+    cdef uint32_t mask, index = plan_of(engine, where, state)
+    if index == NONE or engine.plans[index].boundary_count == 0:
+        return
+    if not engine.shortcuts & BOUNDARY_MEMO or engine.plans[index].boundary_count == 1:
+        _boundaries(engine, level, index, row)
+        return
+    mask = _mask(engine, where, row, state)
+    if mask != NONE:
+        builder_put_mask(engine, level, &engine.masks[mask])
+
+
 cdef void _nested(
     Engine* engine, uint32_t level, uint32_t where, row_t row, state_t state
 ) noexcept nogil:
-    """Add the mask of another site."""
-    cdef uint32_t mask
+    """Add the mask of another site, or that of the main trie as a whole."""
+    cdef uint32_t index
     if state == DEAD:
         return
     if engine.depth >= DEPTH_LIMIT and not engine.sites[where].filtered:
         _row_walk(engine, level, where, engine.sites[where].root, row, state, DEAD)
         return
     engine.depth += 1
-    if engine.shortcuts & BOUNDARY_MEMO:
-        mask = _mask(engine, where, row, state)
-        if mask != NONE:
-            builder_put_mask(engine, level, &engine.masks[mask])
+    if where == 0 and engine.shortcuts & BOUNDARY_MEMO:
+        index = _mask(engine, 0, row, state)
+        if index != NONE:
+            builder_put_mask(engine, level, &engine.masks[index])
     else:
-        _compose(engine, level, where, row, state)
+        index = plan_of(engine, where, state)
+        if index != NONE:
+            builder_put_mask(engine, level, &engine.plans[index].fixed)
+            _part(engine, level, where, row, state)
     engine.depth -= 1
 
 
@@ -378,136 +396,88 @@ cdef void _row_walk(
     engine.frames.size = floor
 
 
-cdef void _boundaries(
-    Engine* engine, uint32_t level, uint32_t where, row_t row, const Inside* given
-) noexcept nogil:
-    """Add what the row says at the boundaries of an inside."""
-    cdef Inside inside = given[0]  # the table of insides may move
-    cdef const Boundary* bound
-    cdef uint32_t i
+cdef void _boundary(Engine* engine, uint32_t level, row_t row, const Boundary* bound) noexcept nogil:
+    """Add what the row says at a boundary, its filter aside."""
     cdef row_t after
     cdef state_t start
-    for i in range(inside.boundary_count):
-        if engine.fault.code:
-            return
-        bound = &inside.boundaries[i]
-        if bound.mode == NESTED:
-            _nested(engine, level, bound.node, row, bound.state)
-            continue
-        after = parser_scan(&engine.parser, row, bound.emitted)
-        start = row_state(&engine.parser, after)
-        if engine.fault.code:
-            return
-        if bound.mode == OWN:
-            if not _row_dead(engine, after):
-                _put_node(engine, level, &engine.sites[where], bound.node)
-        elif bound.mode == CHILD:
-            start = lexer_step(&engine.lexer, start, <uint8_t>bound.state)
-            if start != DEAD and _row_visit(engine, level, where, bound.node, &after, &start):
-                _row_walk(engine, level, where, bound.node, after, start, DEAD)
+    if bound.mode == NESTED:
+        _part(engine, level, bound.site, row, bound.state)
+        return
+    if bound.mode == WALK:
+        _row_walk(
+            engine, level, bound.site, engine.sites[bound.site].root, row, bound.state, DEAD
+        )
+        return
+    after = parser_scan(&engine.parser, row, bound.emitted)
+    start = row_state(&engine.parser, after)
+    if engine.fault.code:
+        return
+    if bound.mode == OWN:
+        if not _row_dead(engine, after):
+            _put_node(engine, level, &engine.sites[bound.site], bound.node)
+    elif bound.mode == CHILD:
+        start = lexer_step(&engine.lexer, start, <uint8_t>bound.state)
+        if start != DEAD and _row_visit(engine, level, bound.site, bound.node, &after, &start):
+            _row_walk(engine, level, bound.site, bound.node, after, start, DEAD)
+    else:
+        _row_children(
+            engine, level, bound.site, bound.node, after, start,
+            bound.state if bound.mode == KILL else DEAD
+        )
+
+
+cdef void _boundaries(Engine* engine, uint32_t level, uint32_t index, row_t row) noexcept nogil:
+    """Add what the row says at the boundaries of a plan."""
+    cdef Plan plan = engine.plans[index]  # the table of plans may move
+    cdef const Boundary* bound
+    cdef uint32_t i, target
+    for i in range(plan.boundary_count):
+        bound = &plan.boundaries[i]
+        if bound.filter == NONE:
+            _boundary(engine, level, row, bound)
         else:
-            _row_children(
-                engine, level, where, bound.node, after, start,
-                bound.state if bound.mode == KILL else DEAD
-            )
-
-
-cdef uint32_t _joined(
-    Engine* engine, uint32_t level, uint32_t where, state_t state, const Base* base
-) noexcept nogil:
-    """Begin a mask with what a base and the suffixes after its loop allow whatever the row is.
-
-    That is one bitset per (site, state), so that only the boundaries of the suffixes are left for
-    each row. The index of their inside, or NONE where this is not worth it or cannot be.
-    """
-    cdef uint32_t index, known, i, token
-    cdef const Inside* suffixes
-    cdef Builder* builder
-    if base.part_count != 1 or not engine.shortcuts & BOUNDARY_MEMO:
-        return NONE
-    index = inside_of(engine, base.parts[0], base.parts[1])
-    if index == NONE:
-        return NONE
-    suffixes = &engine.insides[index]
-    if suffixes.base_count or suffixes.token_count < WORTH_JOINING:
-        return NONE
-    known = map_get(&engine.joined_index, where, state)
-    if known == NONE:
-        builder = builder_open(engine)
-        if builder == NULL:
-            return NONE
-        builder.base = base.bits
-        if builder_densify(engine, builder) == 0:
-            for i in range(suffixes.token_count):
-                token = suffixes.tokens[i]
-                builder.bits[token >> 6] |= <uint64_t>1 << (token & 63)
-            builder_bitset(engine, builder.bits, &known)
-        engine.level -= 1
-        if engine.fault.code == 0 and map_put(&engine.joined_index, where, state, known) < 0:
-            fault_set(&engine.fault, FAULT_MEMORY)
+            if builder_open(engine) == NULL:
+                return
+            target = engine.level - 1
+            _boundary(engine, target, row, bound)
+            if not engine.fault.code:
+                builder_remove_bits(engine, target, engine.bitsets[bound.filter])
+                builder_put_builder(engine, level, target)
+            engine.level -= 1
         if engine.fault.code:
-            return NONE
-    builder_put_bits(engine, level, engine.bitsets[known])
-    return index
+            return
 
 
 cdef void _compose(
     Engine* engine, uint32_t level, uint32_t where, row_t row, state_t state
 ) noexcept nogil:
     """Add the mask of (site, row, state) to a builder."""
-    cdef uint32_t index = inside_of(engine, where, state)
-    cdef Inside inside
-    cdef Base* base
-    cdef Trie* trie = engine.sites[where].trie
-    cdef uint32_t i, j, target, joined
+    cdef uint32_t index = plan_of(engine, where, state)
     if index == NONE:
         return
-    inside = engine.insides[index]
-    for i in range(inside.base_count):
-        base = &inside.bases[i]
-        target = level
-        if base.removed != base.removed_end and not builder_is_empty(&engine.builders[level]):
-            if builder_open(engine) == NULL:
-                return
-            target = engine.level - 1
-        if base.whole <= SMALL_LOOP:
-            for j in range(base.whole):
-                builder_put(engine, target, base.table.whole[j])
-            joined = NONE
-        else:
-            joined = _joined(engine, target, where, state, base) if i == 0 else NONE
-            if joined == NONE:
-                builder_put_bits(engine, target, base.bits)
-        if engine.fault.code:
-            return
-        if joined != NONE:
-            _boundaries(engine, target, base.parts[0], row, &engine.insides[joined])
-        else:
-            for j in range(base.part_count):
-                _nested(engine, target, base.parts[2 * j], row, base.parts[2 * j + 1])
-        for j in range(base.removed, base.removed_end, 2):
-            builder_remove_places(engine, target, trie, inside.removed[j], inside.removed[j + 1])
-        if target != level:
-            if not engine.fault.code:
-                builder_put_builder(engine, level, target)
-            engine.level -= 1
-        if engine.fault.code:
-            return
-    for i in range(inside.token_count):
-        builder_put(engine, level, inside.tokens[i])
-    _boundaries(engine, level, where, row, &inside)
+    builder_put_mask(engine, level, &engine.plans[index].fixed)
+    _boundaries(engine, level, index, row)
 
 
 cdef uint32_t _make_mask(
     Engine* engine, uint32_t where, row_t row, state_t state
 ) noexcept nogil:
-    """Compute and keep the mask of (site, row, state); NONE with a fault set when that fails."""
+    """Compute and keep the mask of (site, row, state); NONE with a fault set when that fails.
+
+    Of other sites than the main trie it is what the row adds to the plan's fixed part.
+    """
     cdef uint32_t room, level = engine.level, depth = engine.depth
     cdef size_t frames = engine.frames.size
     cdef Mask mask
     cdef Mask* grown
+    cdef uint32_t index
     if builder_open(engine) != NULL:
-        _compose(engine, level, where, row, state)
+        if where == 0:
+            _compose(engine, level, where, row, state)
+        else:
+            index = plan_of(engine, where, state)
+            if index != NONE:
+                _boundaries(engine, level, index, row)
     if engine.fault.code or builder_finish(
         engine, level, (<uint64_t>where << 32) | state, &mask
     ) < 0:
@@ -542,7 +512,7 @@ cdef uint32_t _keep(
 
 
 cdef uint32_t _mask(Engine* engine, uint32_t where, row_t row, state_t state) noexcept nogil:
-    """The index of the mask of (site, row, state); NONE with a fault set when that fails."""
+    """The index of what ``_make_mask`` makes, made once; NONE with a fault set."""
     cdef uint32_t known = map_get(&engine.mask_index, where, (<uint64_t>row << 32) | state)
     if known != NONE:
         return known
@@ -585,7 +555,7 @@ cdef int engine_fill(
         if not again:
             if engine.mask_bytes > engine.mask_limit:
                 _forget_masks(engine)
-            known = _mask(engine, 0, row, state)
+            known = _make_mask(engine, 0, row, state)
             if known == NONE:
                 return -1
         mask = &engine.masks[known]
@@ -593,12 +563,12 @@ cdef int engine_fill(
             memset(bits, 0, engine.words * sizeof(uint64_t))
         else:
             memcpy(bits, mask.base, engine.words * sizeof(uint64_t))
-        for i in range(mask.added):
-            token = mask.tokens[i]
-            bits[token >> 6] |= <uint64_t>1 << (token & 63)
         for i in range(mask.added, mask.added + mask.removed):
             token = mask.tokens[i]
             bits[token >> 6] &= ~(<uint64_t>1 << (token & 63))
+        for i in range(mask.added):
+            token = mask.tokens[i]
+            bits[token >> 6] |= <uint64_t>1 << (token & 63)
         if mask.added + mask.removed > DELTA_LIMIT:
             mask.uses += 1
             if again and mask.uses > 2:

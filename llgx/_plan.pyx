@@ -1,0 +1,256 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: initializedcheck=False, cdivision=True
+"""Plans: what the mask of a (site, lexer state) is in any row, and where a row has to be asked.
+
+An inside (``_inside``) refers to other sites: the suffixes after its loops, heavy nodes below it.
+A plan follows these references and puts together, once, what they allow whatever the row is: one
+short mask, for a string body the bitset of its loop and the tokens that the suffix trie allows in
+any row. What remains for each row are the boundaries, those of parts with few of them taken over,
+the others as one reference to the part's plan.
+
+Where a base answers wrongly for some tokens, they are taken out here; boundaries of its suffixes
+that could bring one of them back carry the set of them as a filter.
+
+Invariant: for every row, ``fixed`` and what the boundaries add are the mask.
+
+Cost: a few passes over bitsets, once per (site, state); kept until masks are forgotten, whose
+bitsets it uses.
+"""
+
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy, memset
+
+from llgx._builder cimport (
+    builder_bitset, builder_densify, builder_finish, builder_is_empty, builder_open, builder_put,
+    builder_put_bits, builder_put_builder, builder_put_mask, builder_remove_places,
+)
+from llgx._engine cimport (
+    DELTA_LIMIT, DEPTH_LIMIT, FEW_BOUNDARIES, NESTED, SMALL_LOOP, SPARSE_LIMIT, WALK, Base,
+    Boundary, Builder, Engine, Inside, Plan,
+)
+from llgx._inside cimport inside_of
+from llgx._lexer cimport DEAD, NO_SET, state_t
+from llgx._memory cimport (
+    FAULT_MEMORY, NONE, arena_free, arena_take, fault_set, map_clear, map_free, map_get, map_put,
+    words_free, words_reserve,
+)
+from llgx._trie cimport Trie
+
+cdef enum:
+    BOUNDARY_WORDS = 6
+
+
+cdef void plans_forget(Engine* engine) noexcept nogil:
+    """Drop all plans; those who hold an index of one must not use it any more."""
+    cdef uint32_t i
+    for i in range(engine.plan_count):
+        free(engine.plans[i].fixed.tokens)
+    engine.plan_count = 0
+    map_clear(&engine.plan_index)
+    arena_free(&engine.plan_arena)
+
+
+cdef void plans_free(Engine* engine) noexcept nogil:
+    plans_forget(engine)
+    map_free(&engine.plan_index)
+    free(engine.plans)
+    words_free(&engine.asked)
+
+
+cdef void _ask(Engine* engine, const Boundary* bound) noexcept nogil:
+    """Put a boundary on the stack of those of the plan in the making."""
+    if words_reserve(&engine.asked, BOUNDARY_WORDS) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return
+    memcpy(engine.asked.at + engine.asked.size, bound, sizeof(Boundary))
+    engine.asked.size += BOUNDARY_WORDS
+
+
+cdef uint32_t _union(Engine* engine, uint32_t one, uint32_t other) noexcept nogil:
+    """A kept bitset of the tokens of two (NONE: of no token)."""
+    cdef uint32_t index = NONE
+    cdef Builder* builder
+    if one == NONE or one == other:
+        return other
+    if other == NONE:
+        return one
+    builder = builder_open(engine)
+    if builder == NULL:
+        return NONE
+    builder_put_bits(engine, engine.level - 1, engine.bitsets[one])
+    builder_put_bits(engine, engine.level - 1, engine.bitsets[other])
+    if not engine.fault.code:
+        builder_bitset(engine, engine.builders[engine.level - 1].bits, &index)
+    engine.level -= 1
+    return index
+
+
+cdef uint32_t _filter(
+    Engine* engine, const Trie* trie, const Inside* inside, const Base* base
+) noexcept nogil:
+    """The tokens that the base answers wrongly for, as a kept bitset, if some of them could come
+    from a boundary of its suffixes; else NONE."""
+    cdef uint32_t i, j, token, index = NONE
+    cdef bint outside = False
+    cdef Builder* builder
+    for i in range(base.removed, base.removed_end, 2):
+        for j in range(inside.removed[i], inside.removed[i + 1]):
+            token = trie.tokens[j]
+            if not (base.bits[token >> 6] >> (token & 63)) & 1:
+                outside = True
+    if not outside:
+        return NONE
+    builder = builder_open(engine)
+    if builder != NULL and builder_densify(engine, builder) == 0:
+        for i in range(base.removed, base.removed_end, 2):
+            for j in range(inside.removed[i], inside.removed[i + 1]):
+                token = trie.tokens[j]
+                builder.bits[token >> 6] |= <uint64_t>1 << (token & 63)
+        builder_bitset(engine, builder.bits, &index)
+    engine.level -= 1
+    return index
+
+
+cdef void _include(
+    Engine* engine, uint32_t level, uint32_t where, state_t state, uint32_t filter
+) noexcept nogil:
+    """Add the plan of another site to the one in the making."""
+    cdef Boundary bound
+    cdef uint32_t index, i
+    cdef Plan plan
+    if state == DEAD or engine.fault.code:
+        return
+    bound.mode = NESTED
+    bound.site = where
+    bound.emitted = NO_SET
+    bound.node = 0
+    bound.state = state
+    bound.filter = filter
+    if engine.depth >= DEPTH_LIMIT and not engine.sites[where].filtered:
+        bound.mode = WALK
+        _ask(engine, &bound)
+        return
+    engine.depth += 1
+    index = plan_of(engine, where, state)
+    engine.depth -= 1
+    if index == NONE:
+        return
+    plan = engine.plans[index]
+    builder_put_mask(engine, level, &plan.fixed)
+    if plan.boundary_count > FEW_BOUNDARIES:
+        _ask(engine, &bound)
+        return
+    for i in range(plan.boundary_count):
+        bound = plan.boundaries[i]
+        bound.filter = _union(engine, bound.filter, filter)
+        _ask(engine, &bound)
+
+
+cdef void _assemble(Engine* engine, uint32_t level, uint32_t where, uint32_t index) noexcept nogil:
+    """Put together what an inside says."""
+    cdef Inside inside = engine.insides[index]  # the table of insides may move
+    cdef const Trie* trie = engine.sites[where].trie
+    cdef const Base* base
+    cdef const Boundary* bound
+    cdef uint32_t i, j, target, filter
+    for i in range(inside.base_count):
+        base = &inside.bases[i]
+        target = level
+        filter = NONE
+        if base.removed != base.removed_end:
+            if base.part_count:
+                filter = _filter(engine, trie, &inside, base)
+            if not builder_is_empty(&engine.builders[level]):
+                # What the base answers wrongly may be there for another reason already.
+                if builder_open(engine) == NULL:
+                    return
+                target = engine.level - 1
+        if base.whole <= SMALL_LOOP:
+            for j in range(base.whole):
+                builder_put(engine, target, base.table.whole[j])
+        else:
+            builder_put_bits(engine, target, base.bits)
+        for j in range(base.part_count):
+            _include(engine, target, base.parts[2 * j], base.parts[2 * j + 1], filter)
+        if engine.fault.code:
+            return
+        for j in range(base.removed, base.removed_end, 2):
+            builder_remove_places(engine, target, trie, inside.removed[j], inside.removed[j + 1])
+        if target != level:
+            if not engine.fault.code:
+                builder_put_builder(engine, level, target)
+            engine.level -= 1
+        if engine.fault.code:
+            return
+    for i in range(inside.token_count):
+        builder_put(engine, level, inside.tokens[i])
+    for i in range(inside.boundary_count):
+        bound = &inside.boundaries[i]
+        if bound.mode == NESTED:
+            _include(engine, level, bound.site, bound.state, NONE)
+        else:
+            _ask(engine, bound)
+
+
+cdef int _finish(
+    Engine* engine, uint32_t level, uint32_t where, state_t state, size_t floor, Plan* plan
+) noexcept nogil:
+    """Turn a builder and the boundaries from ``floor`` on into a plan; -1 with a fault set."""
+    cdef Builder* builder = &engine.builders[level]
+    cdef size_t size = engine.asked.size - floor
+    memset(plan, 0, sizeof(Plan))
+    if not builder.dense and (
+        builder.list.size > (SPARSE_LIMIT if builder.base == NULL else DELTA_LIMIT)
+        and builder_densify(engine, builder) < 0
+    ):
+        return -1
+    if builder_finish(engine, level, (<uint64_t>where << 32) | state, &plan.fixed) < 0:
+        return -1
+    engine.mask_bytes += plan.fixed.bytes + sizeof(Plan) + size * sizeof(uint32_t)
+    plan.boundary_count = <uint32_t>(size // BOUNDARY_WORDS)
+    plan.boundaries = <Boundary*>arena_take(&engine.plan_arena, size * sizeof(uint32_t))
+    if plan.boundaries == NULL:
+        free(plan.fixed.tokens)
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return -1
+    if size:
+        memcpy(plan.boundaries, engine.asked.at + floor, size * sizeof(uint32_t))
+    return 0
+
+
+cdef uint32_t plan_of(Engine* engine, uint32_t where, state_t state) noexcept nogil:
+    """The index of the plan of a (site, state); NONE with a fault set."""
+    cdef uint32_t known = map_get(&engine.plan_index, where, state)
+    cdef uint32_t index, room, level = engine.level
+    cdef size_t floor = engine.asked.size
+    cdef Plan plan
+    cdef Plan* grown
+    if known != NONE:
+        return known
+    index = inside_of(engine, where, state)
+    if index == NONE or builder_open(engine) == NULL:
+        return NONE
+    _assemble(engine, level, where, index)
+    if engine.fault.code or _finish(engine, level, where, state, floor, &plan) < 0:
+        engine.level = level
+        engine.asked.size = floor
+        return NONE
+    engine.level = level
+    engine.asked.size = floor
+    if engine.plan_count == engine.plan_room:
+        room = engine.plan_room * 2 if engine.plan_room else 32
+        grown = <Plan*>realloc(engine.plans, room * sizeof(Plan))
+        if grown == NULL:
+            free(plan.fixed.tokens)
+            fault_set(&engine.fault, FAULT_MEMORY)
+            return NONE
+        engine.plans = grown
+        engine.plan_room = room
+    if map_put(&engine.plan_index, where, state, engine.plan_count) < 0:
+        free(plan.fixed.tokens)
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NONE
+    engine.plans[engine.plan_count] = plan
+    engine.plan_count += 1
+    return engine.plan_count - 1
