@@ -29,7 +29,7 @@ from llgx._engine cimport Engine, child_place
 from llgx._lexer cimport DEAD, NO_SET, lexer_saturate, state_t
 from llgx._mask cimport engine_accepts, engine_fill, engine_step
 from llgx._memory cimport NONE, map_get
-from llgx._trie cimport TokenTrie
+from llgx._trie cimport TokenTrie, child_node, tokens_end
 
 from llgx.errors import TokenRejected, VocabularyError
 from llgx.explanation import Explanation
@@ -519,9 +519,9 @@ cdef class Matcher:
             place = child_place(&trie.pool.trie, node, data[i])
             if place == NONE:
                 return False
-            node = trie.pool.trie.child_node[place]
-        low = trie.pool.trie.tokens_at[node + 1]
-        high = trie.pool.trie.tokens_at[trie.pool.trie.end[node]]
+            node = child_node(&trie.pool.trie, place)
+        low = trie.pool.trie.nodes[node + 1].tokens_at
+        high = tokens_end(&trie.pool.trie, node)
         if low == high:
             return False
         bits = <uint64_t*>calloc(self.grammar.engine.words + 1, sizeof(uint64_t))

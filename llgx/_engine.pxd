@@ -10,7 +10,7 @@ from llgx._lexer cimport Lexer, set_t, state_t
 from llgx._memory cimport (
     FAULT_MEMORY, NONE, Arena, Fault, Interner, Map, Words, fault_set, words_reserve,
 )
-from llgx._trie cimport Table, TablePool, Trie
+from llgx._trie cimport Table, TablePool, Trie, child_byte
 
 cdef enum:
     LIST_LIMIT = 2048    # tokens up to which a mask in the making is a list, and may stay one
@@ -149,11 +149,11 @@ cdef inline bint place_counts(const Site* site, uint32_t place) noexcept nogil:
 
 
 cdef inline bint is_heavy(const Engine* engine, const Trie* trie, uint32_t node) noexcept nogil:
-    return trie.end[node] - node >= engine.heavy
+    return trie.nodes[node].end - node >= engine.heavy
 
 
 cdef inline bint is_leaf(const Trie* trie, uint32_t node) noexcept nogil:
-    return trie.children[node] == trie.children[node + 1]
+    return trie.nodes[node].children == trie.nodes[node + 1].children
 
 
 cdef inline void frame_push(
@@ -175,17 +175,17 @@ cdef inline void frame_push(
 
 cdef inline uint32_t child_place(const Trie* trie, uint32_t node, uint8_t byte) noexcept nogil:
     """The place in the child arrays of the child of ``node`` with this byte, or NONE."""
-    cdef uint32_t low = trie.children[node]
-    cdef uint32_t high = trie.children[node + 1]
+    cdef uint32_t low = trie.nodes[node].children
+    cdef uint32_t high = trie.nodes[node + 1].children
     cdef uint32_t middle
     cdef uint32_t end = high
     while low < high:
         middle = (low + high) >> 1
-        if trie.child_byte[middle] < byte:
+        if child_byte(trie, middle) < byte:
             low = middle + 1
         else:
             high = middle
-    return low if low < end and trie.child_byte[low] == byte else NONE
+    return low if low < end and child_byte(trie, low) == byte else NONE
 
 
 cdef inline void open_children(
@@ -198,5 +198,5 @@ cdef inline void open_children(
         cursor[0] = child_place(trie, node, <uint8_t>engine.lexer.states[state].forced)
         end[0] = cursor[0] if cursor[0] == NONE else cursor[0] + 1
         return
-    cursor[0] = trie.children[node]
-    end[0] = trie.children[node + 1]
+    cursor[0] = trie.nodes[node].children
+    end[0] = trie.nodes[node + 1].children

@@ -36,7 +36,9 @@ from llgx._lexer cimport (
     lexer_step, set_t, state_t, utf8_lead,
 )
 from llgx._memory cimport FAULT_MEMORY, NONE, arena_take, fault_set, map_get, map_put, words_push
-from llgx._trie cimport Table, Trie, table_acquire, table_split, table_window
+from llgx._trie cimport (
+    Table, Trie, child_byte, child_node, table_acquire, table_split, table_window, tokens_end,
+)
 
 
 cdef uint32_t site_of(
@@ -117,7 +119,7 @@ cdef Table* table_of(
 
 cdef void _inside_tokens(Engine* engine, const Site* site, uint32_t node) noexcept nogil:
     cdef uint32_t i
-    for i in range(site.trie.tokens_at[node], site.trie.tokens_at[node + 1]):
+    for i in range(site.trie.nodes[node].tokens_at, site.trie.nodes[node + 1].tokens_at):
         if site.filtered and not place_counts(site, i):
             continue
         if words_push(&engine.tokens, site.trie.tokens[i]) < 0:
@@ -182,8 +184,8 @@ cdef void _inside_walk(
             state = at[3]
             killed = at[4]
             continue
-        target = lexer_step(&engine.lexer, state, trie.child_byte[cursor])
-        child = trie.child_node[cursor]
+        target = lexer_step(&engine.lexer, state, child_byte(trie, cursor))
+        child = child_node(trie, cursor)
         cursor += 1
         if target == DEAD:
             if not killed and engine.lexer.states[state].accept != NO_SET:
@@ -230,11 +232,11 @@ cdef void _pair_visit(
     cdef bint inside
     cdef uint32_t* at
     if engine.lexer.states[state].eager != NO_SET:
-        _remove(engine, trie, trie.tokens_at[node], trie.tokens_at[trie.end[node]])
+        _remove(engine, trie, trie.nodes[node].tokens_at, tokens_end(trie, node))
         _visit(engine, where, node, state)
         return
-    cursor = trie.children[node]
-    end = trie.children[node + 1]
+    cursor = trie.nodes[node].children
+    end = trie.nodes[node + 1].children
     while not engine.fault.code:
         if cursor == end:
             if engine.frames.size == floor:
@@ -247,8 +249,8 @@ cdef void _pair_visit(
             state = at[3]
             base_state = at[4]
             continue
-        byte = trie.child_byte[cursor]
-        child = trie.child_node[cursor]
+        byte = child_byte(trie, cursor)
+        child = child_node(trie, cursor)
         cursor += 1
         mine = lexer_step(&engine.lexer, state, byte)
         its = lexer_step(&engine.lexer, base_state, byte)
@@ -258,7 +260,7 @@ cdef void _pair_visit(
         if mine == DEAD:
             if its == DEAD and emitted == engine.lexer.states[base_state].accept:
                 continue
-            _remove(engine, trie, trie.tokens_at[child], trie.tokens_at[trie.end[child]])
+            _remove(engine, trie, trie.nodes[child].tokens_at, tokens_end(trie, child))
             if emitted != NO_SET:
                 _bound(engine, CHILD, emitted, child, byte)
             continue
@@ -269,7 +271,7 @@ cdef void _pair_visit(
         else:
             inside = key.tail == TAIL_BYTES or (key.tail == TAIL_UTF8 and utf8_lead(byte) != 0)
         if not inside or engine.lexer.states[mine].eager != NO_SET:
-            _remove(engine, trie, trie.tokens_at[child], trie.tokens_at[trie.end[child]])
+            _remove(engine, trie, trie.nodes[child].tokens_at, tokens_end(trie, child))
             if _visit(engine, where, child, mine):
                 _inside_walk(engine, where, child, mine)
             continue
@@ -281,8 +283,8 @@ cdef void _pair_visit(
         node = child
         state = mine
         base_state = its
-        cursor = trie.children[node]
-        end = trie.children[node + 1]
+        cursor = trie.nodes[node].children
+        end = trie.nodes[node + 1].children
     engine.frames.size = floor
 
 
@@ -302,11 +304,11 @@ cdef uint32_t _apart(
 ) noexcept nogil:
     """Nodes below ``node`` whose first byte leads from the two states to different ones."""
     cdef uint32_t i, child, count = 0
-    for i in range(trie.children[node], trie.children[node + 1]):
-        if lexer_step(&engine.lexer, one, trie.child_byte[i]) != \
-                lexer_step(&engine.lexer, other, trie.child_byte[i]):
-            child = trie.child_node[i]
-            count += trie.end[child] - child
+    for i in range(trie.nodes[node].children, trie.nodes[node + 1].children):
+        if lexer_step(&engine.lexer, one, child_byte(trie, i)) != \
+                lexer_step(&engine.lexer, other, child_byte(trie, i)):
+            child = child_node(trie, i)
+            count += trie.nodes[child].end - child
     return count
 
 
@@ -319,8 +321,8 @@ cdef uint32_t _choose_bases(
     """
     cdef Site site = engine.sites[where]
     cdef Trie* trie = site.trie
-    cdef uint32_t first = trie.children[site.root]
-    cdef uint32_t count = trie.children[site.root + 1] - first
+    cdef uint32_t first = trie.nodes[site.root].children
+    cdef uint32_t count = trie.nodes[site.root + 1].children - first
     cdef uint32_t i, j, known = 0, picked = 0, best, weight, right, wrong
     cdef Candidate found[32]
     cdef Candidate candidate
@@ -329,8 +331,8 @@ cdef uint32_t _choose_bases(
     for i in range(count):
         if targets[i] == DEAD or engine.lexer.states[targets[i]].eager != NO_SET:
             continue
-        j = trie.child_node[first + i]
-        weight = trie.end[j] - j
+        j = child_node(trie, first + i)
+        weight = trie.nodes[j].end - j
         j = 0
         while j < known and found[j].target != targets[i]:
             j += 1
@@ -361,14 +363,14 @@ cdef uint32_t _choose_bases(
         right = 0
         wrong = 0
         for i in range(count):
-            byte = trie.child_byte[first + i]
+            byte = child_byte(trie, first + i)
             if byte >= 0x80 or not (loop.key.ascii[byte >> 6] >> (byte & 63)) & 1:
                 continue
-            j = trie.child_node[first + i]
+            j = child_node(trie, first + i)
             if targets[i] == candidate.target:
-                right += trie.end[j] - j
+                right += trie.nodes[j].end - j
             elif targets[i] == DEAD:
-                wrong += (trie.end[j] - j) >> 2  # its tokens are cleared, which is cheap
+                wrong += (trie.nodes[j].end - j) >> 2  # its tokens are cleared, which is cheap
             else:
                 wrong += _apart(engine, trie, j, targets[i], candidate.target)
         if right < engine.heavy or right < wrong:
@@ -447,8 +449,8 @@ cdef void _explore(
     """Fill the scratch of inside walks with what ``state`` says about the site."""
     cdef Site site = engine.sites[where]
     cdef Trie* trie = site.trie
-    cdef uint32_t first = trie.children[site.root]
-    cdef uint32_t count = trie.children[site.root + 1] - first
+    cdef uint32_t first = trie.nodes[site.root].children
+    cdef uint32_t count = trie.nodes[site.root + 1].children - first
     cdef state_t targets[256]
     cdef uint8_t owner[256]
     cdef Candidate chosen[CANDIDATES]
@@ -464,7 +466,7 @@ cdef void _explore(
         _inside_walk(engine, where, site.root, state)
         return
     for i in range(count):
-        targets[i] = lexer_step(&engine.lexer, state, trie.child_byte[first + i])
+        targets[i] = lexer_step(&engine.lexer, state, child_byte(trie, first + i))
     if engine.fault.code:
         return
     picked = _choose_bases(engine, where, state, targets, chosen)
@@ -477,7 +479,7 @@ cdef void _explore(
         paired[i] = False
         if targets[i] == DEAD:
             continue
-        byte = trie.child_byte[first + i]
+        byte = child_byte(trie, first + i)
         for k in range(picked):
             loop = engine.lexer.loops[chosen[k].loop]
             if _in_class(&loop.key, byte) and \
@@ -498,17 +500,17 @@ cdef void _explore(
         if engine.fault.code:
             return
         for i in range(count):
-            byte = trie.child_byte[first + i]
+            byte = child_byte(trie, first + i)
             if owner[i] == k or not _in_class(&loop.key, byte):
                 continue
-            node = trie.child_node[first + i]
+            node = child_node(trie, first + i)
             if owner[i] == 255 and not paired[i] and byte < 0x80 and loop.high == NONE \
                     and loop.after == chosen[k].target and not loop.split and targets[i] != DEAD \
                     and engine.lexer.states[targets[i]].eager == NO_SET:
                 paired[i] = True
                 _pair_visit(engine, where, node, targets[i], chosen[k].target, &loop.key)
             else:
-                _remove(engine, trie, trie.tokens_at[node], trie.tokens_at[trie.end[node]])
+                _remove(engine, trie, trie.nodes[node].tokens_at, tokens_end(trie, node))
         bases[k].removed_end = <uint32_t>engine.removed.size
         if engine.fault.code:
             return
@@ -517,7 +519,7 @@ cdef void _explore(
         if targets[i] == DEAD:
             killed = True
         elif owner[i] == 255 and not paired[i]:
-            node = trie.child_node[first + i]
+            node = child_node(trie, first + i)
             if _visit(engine, where, node, targets[i]):
                 _inside_walk(engine, where, node, targets[i])
     if killed and engine.lexer.states[state].accept != NO_SET:

@@ -41,7 +41,7 @@ from llgx._memory cimport (
     interner_put, map_clear, map_free, map_get, map_put, words_free,
 )
 from llgx._plan cimport plan_of, plans_forget, plans_free
-from llgx._trie cimport TablePool, Trie, table_release
+from llgx._trie cimport TablePool, Trie, child_byte, child_node, table_release, tokens_end
 
 
 # --------------------------------------------------------------------------- life
@@ -180,7 +180,7 @@ cdef inline void _put_node(
     Engine* engine, uint32_t level, const Site* site, uint32_t node
 ) noexcept nogil:
     cdef uint32_t i
-    for i in range(site.trie.tokens_at[node], site.trie.tokens_at[node + 1]):
+    for i in range(site.trie.nodes[node].tokens_at, site.trie.nodes[node + 1].tokens_at):
         if site.filtered and not place_counts(site, i):
             continue
         builder_put(engine, level, site.trie.tokens[i])
@@ -263,10 +263,10 @@ cdef const uint64_t* _subtrees(
         interner_drop(&engine.subtree_keys)
         fault_set(&engine.fault, FAULT_MEMORY)
         return NULL
-    for i in range(trie.children[node], trie.children[node + 1]):
-        if (bytes[trie.child_byte[i] >> 5] >> (trie.child_byte[i] & 31)) & 1:
-            child = trie.child_node[i]
-            for j in range(trie.tokens_at[child], trie.tokens_at[trie.end[child]]):
+    for i in range(trie.nodes[node].children, trie.nodes[node + 1].children):
+        if (bytes[child_byte(trie, i) >> 5] >> (child_byte(trie, i) & 31)) & 1:
+            child = child_node(trie, i)
+            for j in range(trie.nodes[child].tokens_at, tokens_end(trie, child)):
                 token = trie.tokens[j]
                 bits[token >> 6] |= <uint64_t>1 << (token & 63)
     engine.subtrees[index] = bits
@@ -300,8 +300,8 @@ cdef void _row_children(
         return
     if exclude != DEAD:
         memset(bytes, 0, sizeof(bytes))
-        for i in range(trie.children[node], trie.children[node + 1]):
-            byte = trie.child_byte[i]
+        for i in range(trie.nodes[node].children, trie.nodes[node + 1].children):
+            byte = child_byte(trie, i)
             if lexer_step(&engine.lexer, exclude, byte) != DEAD \
                     and lexer_step(&engine.lexer, state, byte) != DEAD:
                 bytes[byte >> 5] |= <uint32_t>1 << (byte & 31)
@@ -370,8 +370,8 @@ cdef void _row_walk(
             state = at[3]
             exclude = at[4]
             continue
-        byte = trie.child_byte[cursor]
-        child = trie.child_node[cursor]
+        byte = child_byte(trie, cursor)
+        child = child_node(trie, cursor)
         cursor += 1
         if exclude != DEAD and lexer_step(&engine.lexer, exclude, byte) != DEAD:
             continue

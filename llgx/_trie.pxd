@@ -7,13 +7,18 @@ from cpython.pythread cimport PyThread_type_lock
 
 from llgx._lexer cimport LoopKey
 
+cdef enum:
+    MAX_NODES = 1 << 24  # of one trie: a child is packed into 32 bits
+
+cdef struct Node:
+    uint32_t end         # the node after its subtree
+    uint32_t children    # where its children begin in ``child``
+    uint32_t tokens_at   # where its own tokens begin in ``tokens``
+
 cdef struct Trie:
     uint32_t count       # nodes, in depth-first order; node 0 is the root
-    uint32_t* end        # by node: the node after its subtree
-    uint32_t* children   # by node, and one more: where its children begin in the next two
-    uint8_t* child_byte
-    uint32_t* child_node
-    uint32_t* tokens_at  # by node, and one more: where its own tokens begin in ``tokens``
+    Node* nodes          # and one more, where the last one's children and tokens end
+    uint32_t* child      # node << 8 | byte, by parent and byte
     uint32_t* tokens     # token ids, in the order of nodes
     uint16_t* prefix     # by token place: characters before the suffix; NULL in the main trie
     uint32_t token_count
@@ -64,3 +69,16 @@ cdef Table* table_acquire(
 cdef void table_release(TablePool* pool, Table* table) noexcept nogil
 cdef Trie* table_split(TablePool* pool, Table* table, uint32_t* count) noexcept nogil
 cdef const uint64_t* table_window(TablePool* pool, Table* table, uint32_t high) noexcept nogil
+
+
+cdef inline uint8_t child_byte(const Trie* trie, uint32_t place) noexcept nogil:
+    return <uint8_t>(trie.child[place] & 0xFF)
+
+
+cdef inline uint32_t child_node(const Trie* trie, uint32_t place) noexcept nogil:
+    return trie.child[place] >> 8
+
+
+cdef inline uint32_t tokens_end(const Trie* trie, uint32_t node) noexcept nogil:
+    """Where the tokens of the node's subtree end; they begin at its own."""
+    return trie.nodes[trie.nodes[node].end].tokens_at

@@ -4,7 +4,8 @@
 
 A :c:type:`Trie` holds the text tokens of a vocabulary in flat arrays in depth-first order: a
 subtree is an interval of nodes, its tokens an interval of ``tokens``, and the children of a node
-are contiguous bytes and ids, so that a walk touches no sibling that it does not enter.
+are contiguous words of byte and id, so that a walk touches no sibling that it does not enter. A
+walk of a cold vocabulary waits for memory above all; hence few, small arrays.
 
 A :c:type:`Table` answers for one loop (``LoopKey``: a class of characters that leads back to where
 it started) which tokens stay in it to their end, as a bitset and by length in characters, and
@@ -40,11 +41,8 @@ from llgx.errors import VocabularyError
 # --------------------------------------------------------------------------- building
 
 cdef void _trie_free(Trie* trie) noexcept nogil:
-    free(trie.end)
-    free(trie.children)
-    free(trie.child_byte)
-    free(trie.child_node)
-    free(trie.tokens_at)
+    free(trie.nodes)
+    free(trie.child)
     free(trie.tokens)
     free(trie.prefix)
     memset(trie, 0, sizeof(Trie))
@@ -64,48 +62,45 @@ cdef int _assemble(Trie* trie, const Words* shape, const Words* starts) noexcept
         if shape.at[2 * i] > deepest:
             deepest = shape.at[2 * i]
     trie.count = count
-    trie.end = <uint32_t*>malloc((count + 1) * sizeof(uint32_t))
-    trie.children = <uint32_t*>calloc(count + 2, sizeof(uint32_t))
-    trie.child_byte = <uint8_t*>malloc(count + 1)
-    trie.child_node = <uint32_t*>malloc((count + 1) * sizeof(uint32_t))
-    trie.tokens_at = <uint32_t*>malloc((count + 1) * sizeof(uint32_t))
+    trie.nodes = <Node*>calloc(count + 2, sizeof(Node))
+    trie.child = <uint32_t*>malloc((count + 1) * sizeof(uint32_t))
     path = <uint32_t*>malloc((deepest + 2) * sizeof(uint32_t))
     parents = <uint32_t*>malloc((count + 1) * sizeof(uint32_t))
-    if trie.end == NULL or trie.children == NULL or trie.child_byte == NULL \
-            or trie.child_node == NULL or trie.tokens_at == NULL or path == NULL or parents == NULL:
+    if count > MAX_NODES or trie.nodes == NULL or trie.child == NULL or path == NULL \
+            or parents == NULL:
         free(path)
         free(parents)
         return -1
-    memcpy(trie.tokens_at, starts.at, count * sizeof(uint32_t))
-    trie.tokens_at[count] = trie.token_count
+    for i in range(count):
+        trie.nodes[i].tokens_at = starts.at[i]
+    trie.nodes[count].tokens_at = trie.token_count
     at = 0
     for i in range(count):
         depth = shape.at[2 * i]
         while i and at > depth - 1:
-            trie.end[path[at]] = i
+            trie.nodes[path[at]].end = i
             at -= 1
         if i:
             parents[i] = path[at]
-            trie.children[path[at] + 2] += 1
+            trie.nodes[path[at] + 2].children += 1
             at += 1
         path[at] = i
     while True:
-        trie.end[path[at]] = count
+        trie.nodes[path[at]].end = count
         if at == 0:
             break
         at -= 1
     # children[p + 2] counts, then children[p + 1] becomes the place of p's next child.
     for i in range(2, count + 2):
-        trie.children[i] += trie.children[i - 1]
+        trie.nodes[i].children += trie.nodes[i - 1].children
     for i in range(1, count):
         parent = parents[i]
-        at = trie.children[parent + 1]
-        trie.children[parent + 1] += 1
-        trie.child_byte[at] = <uint8_t>shape.at[2 * i + 1]
-        trie.child_node[at] = i
+        at = trie.nodes[parent + 1].children
+        trie.nodes[parent + 1].children += 1
+        trie.child[at] = i << 8 | shape.at[2 * i + 1]
     free(path)
     free(parents)
-    trie.bytes = <size_t>count * 17 + <size_t>trie.token_count * (6 if trie.prefix != NULL else 4)
+    trie.bytes = <size_t>count * 16 + <size_t>trie.token_count * (6 if trie.prefix != NULL else 4)
     return 0
 
 
@@ -152,22 +147,22 @@ cdef int _merge_suffixes(const Trie* source, Words* places, Trie* suffix) noexce
             for i in range(count):
                 node = places.at[begin + 3 * i]
                 before = places.at[begin + 3 * i + 2]
-                for j in range(source.tokens_at[node], source.tokens_at[node + 1]):
+                for j in range(source.nodes[node].tokens_at, source.nodes[node + 1].tokens_at):
                     if words_push(&tokens, source.tokens[j]) < 0 \
                             or words_push(&prefix, before) < 0:
                         total = NONE
                     low = before if before < low else low
                     high = before if before > high else high
                 if total != NONE:
-                    total += source.children[node + 1] - source.children[node]
+                    total += source.nodes[node + 1].children - source.nodes[node].children
             if total == NONE or words_reserve(places, 3 * <size_t>total) < 0:
                 break
             for i in range(count):
                 node = places.at[begin + 3 * i]
                 before = places.at[begin + 3 * i + 2]
-                for j in range(source.children[node], source.children[node + 1]):
-                    places.at[places.size] = source.child_node[j]
-                    places.at[places.size + 1] = source.child_byte[j]
+                for j in range(source.nodes[node].children, source.nodes[node + 1].children):
+                    places.at[places.size] = child_node(source, j)
+                    places.at[places.size + 1] = child_byte(source, j)
                     places.at[places.size + 2] = before
                     places.size += 3
             begin = at
@@ -240,8 +235,8 @@ cdef int _walk_loop(
     cdef uint8_t byte
     cdef int status = -1
     memset(&frames, 0, sizeof(Words))
-    cursor = trie.children[root]
-    end = trie.children[root + 1]
+    cursor = trie.nodes[root].children
+    end = trie.nodes[root + 1].children
     inner = 0
     begun = 0
     while True:
@@ -255,8 +250,8 @@ cdef int _walk_loop(
             inner = frames.at[frames.size + 2]
             begun = frames.at[frames.size + 3]
             continue
-        byte = trie.child_byte[cursor]
-        node = trie.child_node[cursor]
+        byte = child_byte(trie, cursor)
+        node = child_node(trie, cursor)
         cursor += 1
         if inner:
             following = utf8_next(inner, byte)
@@ -277,16 +272,16 @@ cdef int _walk_loop(
                     break
             continue
         i = begun if inner else begun + 1
-        if trie.tokens_at[node] != trie.tokens_at[node + 1]:
+        if trie.nodes[node].tokens_at != trie.nodes[node + 1].tokens_at:
             if words_push(whole, node) < 0 or words_push(whole, i) < 0:
                 break
-        if trie.children[node] != trie.children[node + 1]:
+        if trie.nodes[node].children != trie.nodes[node + 1].children:
             if cursor != end:
                 if words_push(&frames, cursor) < 0 or words_push(&frames, end) < 0 \
                         or words_push(&frames, inner) < 0 or words_push(&frames, begun) < 0:
                     break
-            cursor = trie.children[node]
-            end = trie.children[node + 1]
+            cursor = trie.nodes[node].children
+            end = trie.nodes[node + 1].children
             inner = following
             begun = i
     words_free(&frames)
@@ -327,7 +322,7 @@ cdef Table* _table_build(
             and _merge_suffixes(trie, &leaving, &table.suffix) == 0:
         for i in range(0, <uint32_t>whole.size, 2):
             node = whole.at[i]
-            total += trie.tokens_at[node + 1] - trie.tokens_at[node]
+            total += trie.nodes[node + 1].tokens_at - trie.nodes[node].tokens_at
             if whole.at[i + 1] > table.longest:
                 table.longest = whole.at[i + 1]
         table.whole = <uint32_t*>malloc((total + 1) * sizeof(uint32_t))
@@ -337,13 +332,13 @@ cdef Table* _table_build(
             for i in range(0, <uint32_t>whole.size, 2):
                 node = whole.at[i]
                 table.whole_at[whole.at[i + 1] + 2] += (
-                    trie.tokens_at[node + 1] - trie.tokens_at[node]
+                    trie.nodes[node + 1].tokens_at - trie.nodes[node].tokens_at
                 )
             for i in range(2, table.longest + 3):
                 table.whole_at[i] += table.whole_at[i - 1]
             for i in range(0, <uint32_t>whole.size, 2):
                 node = whole.at[i]
-                for j in range(trie.tokens_at[node], trie.tokens_at[node + 1]):
+                for j in range(trie.nodes[node].tokens_at, trie.nodes[node + 1].tokens_at):
                     table.whole[table.whole_at[whole.at[i + 1] + 1]] = trie.tokens[j]
                     table.whole_at[whole.at[i + 1] + 1] += 1
                     table.bits[trie.tokens[j] >> 6] |= <uint64_t>1 << (trie.tokens[j] & 63)
@@ -589,6 +584,10 @@ cdef class TokenTrie:
                         return -1
                 before = text
                 before_length = length
+            if shape.size > 2 * <size_t>MAX_NODES:
+                words_free(&shape)
+                words_free(&starts)
+                raise VocabularyError(f"a vocabulary of more than {MAX_NODES:,} different prefixes")
             status = _assemble(&self.pool.trie, &shape, &starts)
         words_free(&shape)
         words_free(&starts)
