@@ -324,18 +324,46 @@ cdef void builder_remove_places(
         builder.bits[token >> 6] &= ~(<uint64_t>1 << (token & 63))
 
 
+cdef const uint64_t* _without(
+    Engine* engine, const uint64_t* base, const uint64_t* bits
+) noexcept nogil:
+    """A kept bitset of ``base`` minus ``bits``, both kept ones; NULL with a fault set."""
+    cdef uint32_t i, index = map_get(
+        &engine.bitset_minus, <uint64_t><size_t>base, <uint64_t><size_t>bits
+    )
+    cdef uint64_t* made
+    cdef const uint64_t* kept
+    if index != NONE:
+        return engine.bitsets[index]
+    made = <uint64_t*>malloc((engine.words + 1) * sizeof(uint64_t))
+    if made == NULL:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NULL
+    for i in range(engine.words):
+        made[i] = base[i] & ~bits[i]
+    kept = builder_bitset(engine, made, &index)
+    free(made)
+    if kept != NULL and map_put(
+        &engine.bitset_minus, <uint64_t><size_t>base, <uint64_t><size_t>bits, index
+    ) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NULL
+    return kept
+
+
 cdef void builder_remove_bits(Engine* engine, uint32_t level, const uint64_t* bits) noexcept nogil:
+    """Take a kept bitset away from what the builder holds."""
     cdef Builder* builder = &engine.builders[level]
     cdef uint64_t* own
     cdef size_t i, kept = 0
     cdef uint32_t token
-    if builder.base != NULL and not builder.dense and builder_densify(engine, builder) < 0:
-        return
-    own = builder.bits
     if builder.dense:
+        own = builder.bits
         for i in range(engine.words):
             own[i] &= ~bits[i]
         return
+    if builder.base != NULL:
+        builder.base = _without(engine, builder.base, bits)
     for i in range(builder.list.size):
         token = builder.list.at[i]
         if not (bits[token >> 6] >> (token & 63)) & 1:

@@ -32,7 +32,7 @@ from llgx._memory cimport (
 )
 from llgx._regex cimport (
     BYTES_KIND, CONCAT_KIND, COUNTED, EMPTY, EPSILON, HARD, LITERAL_KIND, REPEAT_KIND, node_t,
-    regex_concat, regex_derive, regex_free, regex_init, regex_is_extendable, regex_is_live,
+    regex_concat, regex_derive, regex_first, regex_free, regex_init, regex_is_extendable, regex_is_live,
     regex_nullable, regex_repeat, regex_saturate, regex_words,
 )
 
@@ -130,7 +130,7 @@ cdef state_t _state(Lexer* lx, size_t base) noexcept nogil:
     cdef bint lazy_matched = False, open_ended = False
     cdef size_t top
     lx.scratch.size = base
-    if lx.fault.code:
+    if lx.fault.code or (length == 0 and before):
         return DEAD
     if lx.scratch.at == NULL and words_push(&lx.scratch, 0) == 0:
         lx.scratch.size = 0
@@ -210,7 +210,13 @@ cdef state_t lexer_fill(Lexer* lx, state_t state, uint32_t byte_class) noexcept 
     cdef node_t node
     cdef state_t target
     cdef state_t* row
+    cdef const uint64_t* first
     for i in range(0, length, 2):
+        first = regex_first(&lx.rx, words[i + 1])
+        if first == NULL:
+            return DEAD
+        if not (first[byte_class >> 6] >> (byte_class & 63)) & 1:
+            continue
         node = regex_derive(&lx.rx, words[i + 1], byte_class)
         if node == EMPTY or (lx.rx.info[node].flags & HARD and not regex_is_live(&lx.rx, node)):
             continue
@@ -269,28 +275,46 @@ cdef uint32_t utf8_next(uint32_t inner, uint8_t byte) noexcept nogil:
     return _utf8_next[inner]
 
 
-cdef uint32_t _step_either(Lexer* lx, uint32_t at, uint8_t byte, bint nodes) noexcept nogil:
-    """A step of the DFA, or, with ``nodes``, of one regex node. 0 is dead in both."""
-    if nodes:
-        return regex_derive(&lx.rx, at, lx.rx.classes[byte])
-    return lexer_step(lx, at, byte)
+cdef int _steps(Lexer* lx, uint32_t at, bint nodes, uint32_t* targets) noexcept nogil:
+    """Where each byte class leads from a state of the DFA or, with ``nodes``, from a regex node.
+
+    0 is dead in both. -1 with a fault set.
+    """
+    cdef uint32_t i
+    cdef const uint64_t* first
+    if not nodes:
+        for i in range(lx.rx.class_count):
+            targets[i] = lexer_step(lx, at, lx.rx.sample[i])
+        return -1 if lx.fault.code else 0
+    first = regex_first(&lx.rx, at)
+    if first == NULL:
+        return -1
+    for i in range(lx.rx.class_count):
+        targets[i] = EMPTY
+        if (first[i >> 6] >> (i & 63)) & 1:
+            targets[i] = regex_derive(&lx.rx, at, i)
+    return -1 if lx.fault.code else 0
 
 
-cdef uint32_t _tail_of(Lexer* lx, uint32_t origin, uint32_t back, bint nodes) noexcept nogil:
-    """What a loop from ``origin`` that returns as ``back`` does with bytes from 0x80 on."""
+cdef uint32_t _tail_of(
+    Lexer* lx, const uint32_t* targets, uint32_t back, bint nodes
+) noexcept nogil:
+    """What a loop whose first byte leads to ``targets`` and that returns as ``back`` does with
+    bytes from 0x80 on."""
     cdef uint32_t inner[UTF8_STATES]
+    cdef uint32_t inner_targets[256]
     cdef uint32_t b, lead, target
     cdef uint32_t i
     cdef bint all_bytes = True
     for b in range(0x80, 0x100):
-        if _step_either(lx, origin, <uint8_t>b, nodes) != back:
+        if targets[lx.rx.classes[b]] != back:
             all_bytes = False
             break
     if all_bytes:
         return TAIL_BYTES
     memset(inner, 0, sizeof(inner))
     for b in range(0x80, 0x100):
-        target = _step_either(lx, origin, <uint8_t>b, nodes)
+        target = targets[lx.rx.classes[b]]
         lead = utf8_lead(<uint8_t>b)
         if lead == 0:
             continue
@@ -303,8 +327,10 @@ cdef uint32_t _tail_of(Lexer* lx, uint32_t origin, uint32_t back, bint nodes) no
     for i in range(1, UTF8_STATES):
         if not nodes and lx.states[inner[i]].accept != NO_SET:
             return TAIL_NONE
+        if _steps(lx, inner[i], nodes, inner_targets) < 0:
+            return TAIL_NONE
         for b in range(0x100):
-            target = _step_either(lx, inner[i], <uint8_t>b, nodes)
+            target = inner_targets[lx.rx.classes[b]]
             if b < _utf8_first[i] or b > _utf8_last[i]:
                 if target != 0:
                     return TAIL_NONE
@@ -314,18 +340,19 @@ cdef uint32_t _tail_of(Lexer* lx, uint32_t origin, uint32_t back, bint nodes) no
 
 
 cdef bint _self_loop(Lexer* lx, state_t state, Loop* loop) noexcept nogil:
+    cdef uint32_t targets[256]
     cdef uint32_t b
     cdef bint any_byte = False
     memset(loop, 0, sizeof(Loop))
-    if lx.states[state].eager != NO_SET:
+    if lx.states[state].eager != NO_SET or _steps(lx, state, False, targets) < 0:
         return False
     for b in range(128):
-        if lexer_step(lx, state, <uint8_t>b) == state:
+        if targets[lx.rx.classes[b]] == state:
             loop.key.ascii[b >> 6] |= <uint64_t>1 << (b & 63)
             any_byte = True
     if not any_byte:
         return False
-    loop.key.tail = _tail_of(lx, state, state, False)
+    loop.key.tail = _tail_of(lx, targets, state, False)
     loop.after = state
     loop.low = 0
     loop.high = NONE
@@ -356,6 +383,8 @@ cdef bint _counted_loop(Lexer* lx, state_t state, Loop* loop) noexcept nogil:
     cdef node_t body, rest, derived
     cdef const uint32_t* repeat = _repeat_of(lx, state, &rest)
     cdef uint32_t terminal
+    cdef uint32_t of_body[256]
+    cdef uint32_t of_rest[256]
     cdef bint any_byte = False, taken
     cdef size_t base
     memset(loop, 0, sizeof(Loop))
@@ -368,15 +397,16 @@ cdef bint _counted_loop(Lexer* lx, state_t state, Loop* loop) noexcept nogil:
     loop.open_end = regex_nullable(&lx.rx, rest)
     if loop.open_end and lx.lazy[terminal]:
         return False
-    loop.key.tail = _tail_of(lx, body, EPSILON, True)
+    if _steps(lx, body, True, of_body) < 0 or _steps(lx, rest, True, of_rest) < 0:
+        return False
+    loop.key.tail = _tail_of(lx, of_body, EPSILON, True)
     for b in range(0x80, 0x100):
-        if regex_derive(&lx.rx, rest, lx.rx.classes[b]) != EMPTY:
+        if of_rest[lx.rx.classes[b]] != EMPTY:
             loop.key.tail = TAIL_NONE
     for b in range(256):
-        derived = regex_derive(&lx.rx, body, lx.rx.classes[b])
+        derived = of_body[lx.rx.classes[b]]
         if b < 128:
-            taken = derived == EPSILON and \
-                regex_derive(&lx.rx, rest, lx.rx.classes[b]) == EMPTY
+            taken = derived == EPSILON and of_rest[lx.rx.classes[b]] == EMPTY
             if taken:
                 loop.key.ascii[b >> 6] |= <uint64_t>1 << (b & 63)
                 any_byte = True

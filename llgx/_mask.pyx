@@ -77,6 +77,7 @@ cdef void engine_free(Engine* engine) noexcept nogil:
     free(engine.masks)
     free(engine.bitsets)
     map_free(&engine.bitset_index)
+    map_free(&engine.bitset_minus)
     map_free(&engine.bitset_last)
     plans_free(engine)
     map_free(&engine.mask_index)
@@ -111,6 +112,7 @@ cdef void _forget_masks(Engine* engine) noexcept nogil:
         free(engine.bitsets[i])
     engine.bitset_count = 0
     map_clear(&engine.bitset_index)
+    map_clear(&engine.bitset_minus)
     map_clear(&engine.bitset_last)
     plans_forget(engine)
     engine.mask_count = 0

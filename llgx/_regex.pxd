@@ -1,9 +1,9 @@
 # cython: language_level=3
 """Layout of the regex pool; see ``_regex.pyx``."""
 
-from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
-from llgx._memory cimport Fault, Interner, Map, Words
+from llgx._memory cimport Arena, Fault, Interner, Map, Words
 
 ctypedef uint32_t node_t
 
@@ -37,6 +37,7 @@ cdef struct NodeInfo:
     uint8_t kind
     uint8_t flags
     uint16_t depth       # levels of recursion that a derivative takes
+    const uint64_t* first  # 4 words, bit c: a match may begin with byte class c; NULL: not asked
 
 cdef struct Regex:
     Interner nodes       # contents as shown in Kind
@@ -46,6 +47,7 @@ cdef struct Regex:
     uint32_t bytes_size
     uint32_t bytes_room
     Map derivatives      # (node, byte class) -> node
+    Arena sets           # what ``NodeInfo.first`` points to
     Map saturated        # node -> what ``regex_saturate`` made of it, where it is not the same
     Map nonempty         # node -> what ``regex_nonempty`` made of it, where that took work
     Words stack          # scratch of the constructors
@@ -71,6 +73,7 @@ cdef node_t regex_and(Regex* rx, size_t base) noexcept nogil
 cdef node_t regex_not(Regex* rx, node_t node) noexcept nogil
 cdef node_t regex_repeat(Regex* rx, node_t node, uint32_t low, uint32_t high) noexcept nogil
 cdef node_t regex_nonempty(Regex* rx, node_t node) noexcept nogil
+cdef const uint64_t* regex_first(Regex* rx, node_t node) noexcept nogil
 cdef node_t regex_derive(Regex* rx, node_t node, uint32_t byte_class) noexcept nogil
 cdef node_t regex_saturate(Regex* rx, node_t node) noexcept nogil
 cdef bint regex_is_live(Regex* rx, node_t node) noexcept nogil

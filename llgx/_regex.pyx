@@ -25,8 +25,8 @@ from libc.string cimport memcpy, memset
 
 from llgx._memory cimport (
     FAULT_EMPTINESS, FAULT_LEXER_STATES, FAULT_MEMORY, FAULT_NONE, FAULT_REGEX_DEPTH,
-    FAULT_REGEX_NODES, FAULT_ROWS, FAULT_ROW_ITEMS, NONE, Fault, Map, Words, fault_set,
-    interner_drop, interner_free, interner_put, map_free, map_get, map_put, words_free, words_push,
+    FAULT_REGEX_NODES, FAULT_ROWS, FAULT_ROW_ITEMS, NONE, Fault, Map, Words, arena_free,
+    arena_take, fault_set, interner_drop, interner_free, interner_put, map_free, map_get, map_put, words_free, words_push,
 )
 
 from llgx import ir as _ir
@@ -109,6 +109,7 @@ cdef node_t _node(Regex* rx, const uint32_t* words, uint32_t length) noexcept no
     rx.info[node].kind = <uint8_t>words[0]
     rx.info[node].flags = flags
     rx.info[node].depth = <uint16_t>(depth + 1)
+    rx.info[node].first = NULL
     if depth + 1 > rx.depth_limit:
         fault_set(rx.fault, FAULT_REGEX_DEPTH)
     if rx.nodes.count > rx.node_limit:
@@ -147,6 +148,7 @@ cdef void regex_free(Regex* rx) noexcept nogil:
     free(rx.info)
     free(rx.bytes)
     map_free(&rx.derivatives)
+    arena_free(&rx.sets)
     map_free(&rx.saturated)
     map_free(&rx.nonempty)
     words_free(&rx.stack)
@@ -603,6 +605,50 @@ cdef node_t _nonempty(Regex* rx, node_t node) noexcept nogil:
 
 
 # --------------------------------------------------------------------------- derivatives
+
+cdef const uint64_t* regex_first(Regex* rx, node_t node) noexcept nogil:
+    """The byte classes that a match of ``node`` may begin with, as 4 words of bits.
+
+    Exact but for ``&`` and ``~``, where it may say too much. Kept; NULL with a fault set. Byte
+    classes have to be frozen.
+    """
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef uint32_t kind = words[0]
+    cdef uint32_t i, j, byte, length
+    cdef const uint64_t* part
+    cdef uint64_t* bits
+    if rx.info[node].first != NULL:
+        return rx.info[node].first
+    bits = <uint64_t*>arena_take(&rx.sets, 4 * sizeof(uint64_t))
+    if bits == NULL:
+        fault_set(rx.fault, FAULT_MEMORY)
+        return NULL
+    memset(bits, 0, 4 * sizeof(uint64_t))
+    if kind == BYTES_KIND:
+        for i in range(rx.class_count):
+            byte = rx.sample[i]
+            bits[i >> 6] |= <uint64_t>((words[1 + (byte >> 5)] >> (byte & 31)) & 1) << (i & 63)
+    elif kind == LITERAL_KIND:
+        i = rx.classes[rx.bytes[words[1]]]
+        bits[i >> 6] |= <uint64_t>1 << (i & 63)
+    elif kind == CONCAT_KIND or kind == ALT_KIND or kind == AND_KIND or kind == REPEAT_KIND:
+        length = rx.nodes.entries[node].length
+        if kind == REPEAT_KIND or (kind == CONCAT_KIND and not regex_nullable(rx, words[1])):
+            length = 2
+        for i in range(1, length):
+            part = regex_first(rx, words[i])
+            if part == NULL:
+                return NULL
+            for j in range(4):
+                if kind == AND_KIND and i > 1:
+                    bits[j] &= part[j]
+                else:
+                    bits[j] |= part[j]
+    elif kind > EPSILON_KIND:
+        memset(bits, 0xFF, 4 * sizeof(uint64_t))
+    rx.info[node].first = bits
+    return bits
+
 
 cdef node_t regex_derive(Regex* rx, node_t node, uint32_t byte_class) noexcept nogil:
     """What must follow once a byte of this class was read. Memoised; EMPTY when nothing may."""
