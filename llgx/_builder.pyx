@@ -21,7 +21,7 @@ from libc.string cimport memcmp, memcpy, memset
 
 from llgx._engine cimport DELTA_LIMIT, SPARSE_LIMIT, Builder, Engine, Mask
 from llgx._memory cimport (
-    FAULT_MEMORY, NONE, Words, fault_set, map_get, map_put, words_push, words_reserve,
+    FAULT_MEMORY, NONE, Map, Words, fault_set, map_get, map_put, words_push, words_reserve,
 )
 from llgx._trie cimport Trie
 
@@ -88,13 +88,50 @@ cdef int builder_densify(Engine* engine, Builder* builder) noexcept nogil:
     return 0
 
 
+cdef const uint64_t* _combined(
+    Engine* engine, Map* known, const uint64_t* one, const uint64_t* other, bint minus
+) noexcept nogil:
+    """A kept bitset: the union of two kept ones or, ``minus``, the first without the second. NULL
+    with a fault set.
+
+    What rows add to masks are few bitsets, met again and again, so sums are looked up.
+    """
+    cdef uint32_t i, index = map_get(known, <uint64_t><size_t>one, <uint64_t><size_t>other)
+    cdef uint64_t* made
+    cdef const uint64_t* kept
+    if index != NONE:
+        return engine.bitsets[index]
+    made = <uint64_t*>malloc((engine.words + 1) * sizeof(uint64_t))
+    if made == NULL:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NULL
+    if minus:
+        for i in range(engine.words):
+            made[i] = one[i] & ~other[i]
+    else:
+        for i in range(engine.words):
+            made[i] = one[i] | other[i]
+    kept = builder_bitset(engine, made, &index)
+    free(made)
+    if kept != NULL and map_put(
+        known, <uint64_t><size_t>one, <uint64_t><size_t>other, index
+    ) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NULL
+    return kept
+
+
 cdef void builder_put_bits(Engine* engine, uint32_t level, const uint64_t* bits) noexcept nogil:
+    """Add a bitset that is kept, as are all bases."""
     cdef Builder* builder = &engine.builders[level]
     cdef uint32_t i
     cdef uint64_t* own
     if not builder.dense:
-        if builder.base == NULL and builder.taken.size == 0:
-            builder.base = bits
+        if builder.taken.size == 0:
+            if builder.base != NULL:
+                bits = _combined(engine, &engine.bitset_plus, builder.base, bits, 0)
+            if bits != NULL:
+                builder.base = bits
             return
         if builder_densify(engine, builder) < 0:
             return
@@ -324,33 +361,6 @@ cdef void builder_remove_places(
         builder.bits[token >> 6] &= ~(<uint64_t>1 << (token & 63))
 
 
-cdef const uint64_t* _without(
-    Engine* engine, const uint64_t* base, const uint64_t* bits
-) noexcept nogil:
-    """A kept bitset of ``base`` minus ``bits``, both kept ones; NULL with a fault set."""
-    cdef uint32_t i, index = map_get(
-        &engine.bitset_minus, <uint64_t><size_t>base, <uint64_t><size_t>bits
-    )
-    cdef uint64_t* made
-    cdef const uint64_t* kept
-    if index != NONE:
-        return engine.bitsets[index]
-    made = <uint64_t*>malloc((engine.words + 1) * sizeof(uint64_t))
-    if made == NULL:
-        fault_set(&engine.fault, FAULT_MEMORY)
-        return NULL
-    for i in range(engine.words):
-        made[i] = base[i] & ~bits[i]
-    kept = builder_bitset(engine, made, &index)
-    free(made)
-    if kept != NULL and map_put(
-        &engine.bitset_minus, <uint64_t><size_t>base, <uint64_t><size_t>bits, index
-    ) < 0:
-        fault_set(&engine.fault, FAULT_MEMORY)
-        return NULL
-    return kept
-
-
 cdef void builder_remove_bits(Engine* engine, uint32_t level, const uint64_t* bits) noexcept nogil:
     """Take a kept bitset away from what the builder holds."""
     cdef Builder* builder = &engine.builders[level]
@@ -363,7 +373,7 @@ cdef void builder_remove_bits(Engine* engine, uint32_t level, const uint64_t* bi
             own[i] &= ~bits[i]
         return
     if builder.base != NULL:
-        builder.base = _without(engine, builder.base, bits)
+        builder.base = _combined(engine, &engine.bitset_minus, builder.base, bits, 1)
     for i in range(builder.list.size):
         token = builder.list.at[i]
         if not (bits[token >> 6] >> (token & 63)) & 1:

@@ -117,6 +117,7 @@ cdef struct Engine:
     uint32_t bitset_count
     uint32_t bitset_room
     Map bitset_index     # hash -> bitset
+    Map bitset_plus      # addresses of two bitsets -> bitset of both together
     Map bitset_minus     # addresses of two bitsets -> bitset of the first without the second
     Map bitset_last      # (site, state) -> the last bitset that one of its masks is based on
     Map plan_index       # (site, state) -> plan

@@ -77,6 +77,7 @@ cdef void engine_free(Engine* engine) noexcept nogil:
     free(engine.masks)
     free(engine.bitsets)
     map_free(&engine.bitset_index)
+    map_free(&engine.bitset_plus)
     map_free(&engine.bitset_minus)
     map_free(&engine.bitset_last)
     plans_free(engine)
@@ -112,6 +113,7 @@ cdef void _forget_masks(Engine* engine) noexcept nogil:
         free(engine.bitsets[i])
     engine.bitset_count = 0
     map_clear(&engine.bitset_index)
+    map_clear(&engine.bitset_plus)
     map_clear(&engine.bitset_minus)
     map_clear(&engine.bitset_last)
     plans_forget(engine)
