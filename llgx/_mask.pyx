@@ -400,29 +400,18 @@ cdef void _row_walk(
     engine.frames.size = floor
 
 
-cdef void _boundary(Engine* engine, uint32_t level, row_t row, const Boundary* bound) noexcept nogil:
-    """Add what the row says at a boundary, its filter aside."""
-    cdef row_t after
-    cdef state_t start
-    if bound.mode == NESTED:
-        _part(engine, level, bound.site, row, bound.state)
-        return
-    if bound.mode == WALK:
-        _row_walk(
-            engine, level, bound.site, engine.sites[bound.site].root, row, bound.state, DEAD
-        )
-        return
-    after = parser_scan(&engine.parser, row, bound.emitted)
-    start = row_state(&engine.parser, after)
-    if engine.fault.code:
-        return
+cdef void _boundary(
+    Engine* engine, uint32_t level, row_t after, state_t start, const Boundary* bound
+) noexcept nogil:
+    """Add what may follow the lexeme that ends at a boundary, its filter aside."""
+    cdef row_t at = after
     if bound.mode == OWN:
         if not _row_dead(engine, after):
             _put_node(engine, level, &engine.sites[bound.site], bound.node)
     elif bound.mode == CHILD:
         start = lexer_step(&engine.lexer, start, <uint8_t>bound.state)
-        if start != DEAD and _row_visit(engine, level, bound.site, bound.node, &after, &start):
-            _row_walk(engine, level, bound.site, bound.node, after, start, DEAD)
+        if start != DEAD and _row_visit(engine, level, bound.site, bound.node, &at, &start):
+            _row_walk(engine, level, bound.site, bound.node, at, start, DEAD)
     else:
         _row_children(
             engine, level, bound.site, bound.node, after, start,
@@ -435,15 +424,31 @@ cdef void _boundaries(Engine* engine, uint32_t level, uint32_t index, row_t row)
     cdef Plan plan = engine.plans[index]  # the table of plans may move
     cdef const Boundary* bound
     cdef uint32_t i, target
+    cdef set_t emitted = NO_SET
+    cdef row_t after = row
+    cdef state_t start = DEAD
     for i in range(plan.boundary_count):
         bound = &plan.boundaries[i]
-        if bound.filter == NONE:
-            _boundary(engine, level, row, bound)
-        else:
+        if bound.emitted != emitted:
+            emitted = bound.emitted
+            after = parser_scan(&engine.parser, row, emitted)
+            start = row_state(&engine.parser, after)
+            if engine.fault.code:
+                return
+        target = level
+        if bound.filter != NONE:
             if builder_open(engine) == NULL:
                 return
             target = engine.level - 1
-            _boundary(engine, target, row, bound)
+        if bound.mode == NESTED:
+            _part(engine, target, bound.site, row, bound.state)
+        elif bound.mode == WALK:
+            _row_walk(
+                engine, target, bound.site, engine.sites[bound.site].root, row, bound.state, DEAD
+            )
+        else:
+            _boundary(engine, target, after, start, bound)
+        if target != level:
             if not engine.fault.code:
                 builder_remove_bits(engine, target, engine.bitsets[bound.filter])
                 builder_put_builder(engine, level, target)

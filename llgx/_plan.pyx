@@ -18,7 +18,7 @@ bitsets it uses.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free, qsort, realloc
 from libc.string cimport memcpy, memset
 
 from llgx._builder cimport (
@@ -193,6 +193,12 @@ cdef void _assemble(Engine* engine, uint32_t level, uint32_t where, uint32_t ind
             _ask(engine, bound)
 
 
+cdef int _compare_emitted(const void* left, const void* right) noexcept nogil:
+    cdef uint32_t a = (<const Boundary*>left).emitted
+    cdef uint32_t b = (<const Boundary*>right).emitted
+    return (a > b) - (a < b)
+
+
 cdef int _finish(
     Engine* engine, uint32_t level, uint32_t where, state_t state, size_t floor, Plan* plan
 ) noexcept nogil:
@@ -216,6 +222,8 @@ cdef int _finish(
         return -1
     if size:
         memcpy(plan.boundaries, engine.asked.at + floor, size * sizeof(uint32_t))
+        # Lexemes of one kind together: the row after them is asked for once.
+        qsort(plan.boundaries, plan.boundary_count, sizeof(Boundary), &_compare_emitted)
     return 0
 
 
