@@ -22,7 +22,9 @@ from cpython.pythread cimport (
 )
 
 from llgx._earley cimport FIRST_ROW, Cond, Expr, Production, row_accepts, row_state
-from llgx._engine cimport BOUNDARY_MEMO, DIFFERENCE_MASKS, FORCED_RUNS, LENGTH_CLASSES, MASK_MEMO
+from llgx._engine cimport (
+    BOUNDARY_MEMO, DIFFERENCE_MASKS, FORCED_RUNS, LENGTH_CLASSES, MASK_MEMO, SHARED_PLANS,
+)
 from llgx._lexer cimport DEAD
 from llgx._mask cimport engine_begin, engine_free, engine_init
 from llgx._memory cimport FAULT_NONE, NONE, Fault
@@ -114,6 +116,7 @@ cdef class CompiledGrammar:
             | (BOUNDARY_MEMO if shortcuts.boundary_memo else 0)
             | (MASK_MEMO if shortcuts.mask_memo else 0)
             | (FORCED_RUNS if shortcuts.forced_runs else 0)
+            | (SHARED_PLANS if shortcuts.shared_plans else 0)
         )
         return 0
 

@@ -25,7 +25,7 @@ from cpython.long cimport PyLong_AsLongLongAndOverflow
 
 from llgx._compiled cimport CompiledGrammar
 from llgx._earley cimport FIRST_ROW, parser_scan, row_state, row_t
-from llgx._engine cimport Engine, child_place
+from llgx._engine cimport WHOLE_MASK, Engine, child_place
 from llgx._lexer cimport DEAD, NO_SET, lexer_saturate, state_t
 from llgx._mask cimport engine_accepts, engine_fill, engine_step
 from llgx._memory cimport NONE, map_get
@@ -358,7 +358,7 @@ cdef class Matcher:
         else:
             state = lexer_saturate(&engine.lexer, state)
         if state == DEAD or map_get(
-            &engine.mask_index, 0, (<uint64_t>row << 32) | state
+            &engine.mask_index, WHOLE_MASK, (<uint64_t>row << 32) | state
         ) != NONE:
             engine_fill(engine, row, state, bits)
         else:

@@ -10,7 +10,7 @@ from llgx._lexer cimport Lexer, set_t, state_t
 from llgx._memory cimport (
     FAULT_MEMORY, NONE, Arena, Fault, Interner, Map, Words, fault_set, words_reserve,
 )
-from llgx._trie cimport Table, TablePool, Trie, child_byte
+from llgx._trie cimport SharedPlan, Table, TablePool, Trie, child_byte
 
 cdef enum:
     LIST_LIMIT = 2048    # tokens up to which a mask in the making is a list, and may stay one
@@ -29,6 +29,7 @@ cdef enum Shortcut:
     BOUNDARY_MEMO = 4
     MASK_MEMO = 8
     FORCED_RUNS = 16
+    SHARED_PLANS = 32
 
 cdef struct Site:        # where a walk may begin
     Trie* trie
@@ -41,19 +42,25 @@ cdef struct Site:        # where a walk may begin
 
 cdef enum BoundaryMode:
     BELOW = 0            # every child of ``node``, read after the lexeme
-    KILL = 1             # the children of ``node`` on whose byte ``state`` dies
-    CHILD = 2            # ``node`` itself, whose byte is ``state``
+    KILL = 1             # the children of ``node`` that are not ``live``
+    CHILD = 2            # ``node`` itself, whose byte is ``detail``
     OWN = 3              # the tokens of ``node`` itself, if the row after the lexeme is alive
-    NESTED = 4           # the boundaries of ``site`` in ``state``, the lexeme still going on
-    WALK = 5             # all of ``site`` in ``state``: too deep for a plan
+    NESTED = 4           # in an inside: ``site`` in state ``detail``, the lexeme still going on;
+                         # in a plan: the boundaries of plan ``detail``
+    WALK = 5             # all of ``site`` in state ``detail``: too deep for a plan
+
+cdef enum MaskKind:      # what a mask in the memo is of, by row and
+    WHOLE_MASK = 0       # lexer state: all tokens
+    PART_MASK = 1        # plan: what the row adds to its fixed part
 
 cdef struct Boundary:    # where a row has to be asked
     uint32_t mode
     uint32_t site
     set_t emitted
     uint32_t node
-    uint32_t state
-    uint32_t filter      # bitset of tokens that do not count here, or NONE
+    uint32_t detail
+    const uint64_t* filter  # tokens that do not count here, or NULL
+    uint64_t live[4]     # bit b: the lexeme goes on with byte b of a child of ``node``
 
 cdef struct Base:        # a loop table that stands for most of a walk
     Table* table
@@ -119,13 +126,17 @@ cdef struct Engine:
     Map bitset_index     # hash -> bitset
     Map bitset_plus      # addresses of two bitsets -> bitset of both together
     Map bitset_minus     # addresses of two bitsets -> bitset of the first without the second
-    Map bitset_last      # (site, state) -> the last bitset that one of its masks is based on
+    Map bitset_last      # what masks are of -> the last bitset that one of them is based on
     Map plan_index       # (site, state) -> plan
     Plan* plans
     uint32_t plan_count
     uint32_t plan_room
     Arena plan_arena
-    Map mask_index       # (site, row << 32 | state) -> mask
+    SharedPlan** adopted # plans of the vocabulary's pool that are in use, to be released
+    uint32_t adopted_count
+    uint32_t adopted_room
+    uint32_t generation  # of the pool's ids, when the engine began
+    Map mask_index       # (MaskKind, row << 32 | lexer state or plan) -> mask
     Mask* masks
     uint32_t mask_count
     uint32_t mask_room

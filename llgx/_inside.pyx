@@ -24,7 +24,7 @@ Cost: one walk of what the bases leave over; the result is kept as long as the g
 
 from libc.stdint cimport uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport realloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from llgx._engine cimport (
     BELOW, CHILD, DIFFERENCE_MASKS, FRAME_WORDS, KILL, LENGTH_CLASSES, NESTED, OWN, SITE_DEPTH,
@@ -526,12 +526,24 @@ cdef void _explore(
         _bound(engine, KILL, engine.lexer.states[state].accept, site.root, state)
 
 
+cdef void _set_live(Engine* engine, const Trie* trie, Boundary* bound) noexcept nogil:
+    """Say on which children of the boundary's node the lexeme goes on, so that its state need not
+    be known any more."""
+    cdef uint32_t i
+    cdef uint8_t byte
+    for i in range(trie.nodes[bound.node].children, trie.nodes[bound.node + 1].children):
+        byte = child_byte(trie, i)
+        if lexer_step(&engine.lexer, bound.detail, byte) != DEAD:
+            bound.live[byte >> 6] |= <uint64_t>1 << (byte & 63)
+
+
 cdef uint32_t inside_of(Engine* engine, uint32_t where, state_t state) noexcept nogil:
     """The index of what ``state`` says about a site; NONE with a fault set. Kept for good."""
     cdef uint32_t known = map_get(&engine.inside_index, where, state)
     cdef Base bases[CANDIDATES]
     cdef Inside* grown
     cdef Boundary* bound
+    cdef const Trie* trie = engine.sites[where].trie
     cdef const uint32_t* at
     cdef uint32_t i, room, count = 0
     if known != NONE:
@@ -581,7 +593,10 @@ cdef uint32_t inside_of(Engine* engine, uint32_t where, state_t state) noexcept 
         bound.site = at[2] if at[0] == NESTED else where
         bound.emitted = at[1]
         bound.node = at[2]
-        bound.state = at[3]
-        bound.filter = NONE
+        bound.detail = at[3]
+        bound.filter = NULL
+        memset(bound.live, 0, sizeof(bound.live))
+        if at[0] == KILL:
+            _set_live(engine, trie, bound)
     engine.inside_count += 1
     return engine.inside_count - 1

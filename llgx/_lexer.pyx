@@ -51,7 +51,7 @@ cdef int lexer_init(Lexer* lx, uint32_t terminal_count, Fault* fault) noexcept n
     lx.skip = <uint8_t*>calloc(terminal_count + 1, 1)
     if lx.initial == NULL or lx.lazy == NULL or lx.skip == NULL:
         return -1
-    if _set(lx, &none, 0) != NO_SET or _state(lx, 0) != DEAD:
+    if lexer_set(lx, &none, 0) != NO_SET or _state(lx, 0) != DEAD:
         return -1
     return 0
 
@@ -70,7 +70,7 @@ cdef void lexer_free(Lexer* lx) noexcept nogil:
     free(lx.loops)
 
 
-cdef set_t _set(Lexer* lx, const uint32_t* terminals, uint32_t count) noexcept nogil:
+cdef set_t lexer_set(Lexer* lx, const uint32_t* terminals, uint32_t count) noexcept nogil:
     """The id of a sorted set of terminals."""
     cdef uint32_t before = lx.sets.count, room, i
     cdef int8_t* grown
@@ -174,7 +174,7 @@ cdef state_t _state(Lexer* lx, size_t base) noexcept nogil:
             if words_push(&lx.scratch, words[i]) < 0:
                 fault_set(lx.fault, FAULT_MEMORY)
     if lx.scratch.size > top:
-        info.accept = _set(lx, lx.scratch.at + top, <uint32_t>(lx.scratch.size - top))
+        info.accept = lexer_set(lx, lx.scratch.at + top, <uint32_t>(lx.scratch.size - top))
         if lazy_matched or not open_ended:
             info.eager = info.accept
     elif length == 2:

@@ -31,7 +31,7 @@ from llgx._earley cimport (
 )
 from llgx._engine cimport (
     BOUNDARY_MEMO, CHILD, DELTA_LIMIT, DEPTH_LIMIT, DIFFERENCE_MASKS, FRAME_WORDS, KILL, MASK_MEMO,
-    NESTED, OWN, WALK, Boundary, Builder, Engine, Mask, Plan, Site, frame_push, is_heavy, is_leaf,
+    NESTED, OWN, PART_MASK, WALK, WHOLE_MASK, Boundary, Builder, Engine, Mask, Plan, Site, frame_push, is_heavy, is_leaf,
     open_children, place_counts,
 )
 from llgx._inside cimport site_of
@@ -41,6 +41,7 @@ from llgx._memory cimport (
     interner_put, map_clear, map_free, map_get, map_put, words_free,
 )
 from llgx._plan cimport plan_of, plans_forget, plans_free
+from llgx._shared cimport shared_begin, shared_release
 from llgx._trie cimport TablePool, Trie, child_byte, child_node, table_release, tokens_end
 
 
@@ -52,7 +53,7 @@ cdef int engine_init(Engine* engine, TablePool* pool, uint32_t terminals) noexce
     engine.pool = pool
     engine.words = pool.words
     engine.mask_limit = 256000000
-    engine.shortcuts = 31
+    engine.shortcuts = 63
     engine.heavy = 768
     if lexer_init(&engine.lexer, terminals, &engine.fault) < 0:
         return -1
@@ -66,6 +67,7 @@ cdef int engine_begin(Engine* engine) noexcept nogil:
     """To be called once the grammar is in place; -1 with a fault set when that fails."""
     if parser_begin(&engine.parser) < 0:
         return -1
+    shared_begin(engine)
     return -1 if site_of(engine, &engine.pool.trie, 0, 0, NONE, NULL, 0) == NONE else 0
 
 
@@ -96,6 +98,7 @@ cdef void engine_free(Engine* engine) noexcept nogil:
         words_free(&engine.builders[i].taken)
         free(engine.builders[i].bits)
     free(engine.builders)
+    shared_release(engine)
     for i in range(engine.table_count):
         table_release(engine.pool, engine.tables[i])
     free(engine.tables)
@@ -190,17 +193,15 @@ cdef inline void _put_node(
         builder_put(engine, level, site.trie.tokens[i])
 
 
-cdef void _part(
-    Engine* engine, uint32_t level, uint32_t where, row_t row, state_t state
-) noexcept nogil:
-    """Add what a row allows at another site beyond the fixed part of its plan."""
-    cdef uint32_t mask, index = plan_of(engine, where, state)
-    if index == NONE or engine.plans[index].boundary_count == 0:
+cdef void _part(Engine* engine, uint32_t level, uint32_t plan, row_t row) noexcept nogil:
+    """Add what a row allows beyond the fixed part of a plan."""
+    cdef uint32_t mask
+    if engine.plans[plan].boundary_count == 0:
         return
-    if not engine.shortcuts & BOUNDARY_MEMO or engine.plans[index].boundary_count == 1:
-        _boundaries(engine, level, index, row)
+    if not engine.shortcuts & BOUNDARY_MEMO or engine.plans[plan].boundary_count == 1:
+        _boundaries(engine, level, plan, row)
         return
-    mask = _mask(engine, where, row, state)
+    mask = _mask(engine, PART_MASK, row, plan)
     if mask != NONE:
         builder_put_mask(engine, level, &engine.masks[mask])
 
@@ -213,18 +214,18 @@ cdef void _nested(
     if state == DEAD:
         return
     if engine.depth >= DEPTH_LIMIT and not engine.sites[where].filtered:
-        _row_walk(engine, level, where, engine.sites[where].root, row, state, DEAD)
+        _row_walk(engine, level, where, engine.sites[where].root, row, state, NULL)
         return
     engine.depth += 1
     if where == 0 and engine.shortcuts & BOUNDARY_MEMO:
-        index = _mask(engine, 0, row, state)
+        index = _mask(engine, WHOLE_MASK, row, state)
         if index != NONE:
             builder_put_mask(engine, level, &engine.masks[index])
     else:
         index = plan_of(engine, where, state)
         if index != NONE:
             builder_put_mask(engine, level, &engine.plans[index].fixed)
-            _part(engine, level, where, row, state)
+            _part(engine, level, index, row)
     engine.depth -= 1
 
 
@@ -280,12 +281,12 @@ cdef const uint64_t* _subtrees(
 
 cdef void _row_children(
     Engine* engine, uint32_t level, uint32_t where, uint32_t node, row_t row, state_t state,
-    state_t exclude
+    const uint64_t* exclude
 ) noexcept nogil:
     """Add the tokens below ``node``, whose children are read from ``state`` of ``row``.
 
-    Children on whose byte ``exclude`` lives are left out (DEAD leaves out none): from the mask of
-    all of them, so that this is shared by all states that a lexeme may end in.
+    Children whose byte is in ``exclude`` (NULL: none) are left out: from the mask of all of them,
+    so that this is shared by all states that a lexeme may end in.
     """
     cdef Trie* trie = engine.sites[where].trie
     cdef uint32_t i, nested, target, overlap = 0
@@ -302,11 +303,11 @@ cdef void _row_children(
     )
     if nested == NONE:
         return
-    if exclude != DEAD:
+    if exclude != NULL:
         memset(bytes, 0, sizeof(bytes))
         for i in range(trie.nodes[node].children, trie.nodes[node + 1].children):
             byte = child_byte(trie, i)
-            if lexer_step(&engine.lexer, exclude, byte) != DEAD \
+            if (exclude[byte >> 6] >> (byte & 63)) & 1 \
                     and lexer_step(&engine.lexer, state, byte) != DEAD:
                 bytes[byte >> 5] |= <uint32_t>1 << (byte & 31)
                 overlap += 1
@@ -350,9 +351,12 @@ cdef bint _row_visit(
 
 cdef void _row_walk(
     Engine* engine, uint32_t level, uint32_t where, uint32_t node, row_t row, state_t state,
-    state_t exclude
+    const uint64_t* exclude
 ) noexcept nogil:
-    """Walk the children of ``node`` with lexer and parser, adding every token on the way."""
+    """Walk the children of ``node`` with lexer and parser, adding every token on the way.
+
+    Children of ``node`` itself whose byte is in ``exclude`` (NULL: none) are left out.
+    """
     cdef Trie* trie = engine.sites[where].trie
     cdef size_t floor = engine.frames.size
     cdef uint32_t cursor, end, child
@@ -360,6 +364,7 @@ cdef void _row_walk(
     cdef state_t target
     cdef set_t emitted
     cdef row_t after
+    cdef bint begun = False
     cdef uint32_t* at
     open_children(engine, trie, node, state, &cursor, &end)
     while not engine.fault.code:
@@ -372,12 +377,12 @@ cdef void _row_walk(
             end = at[1]
             row = at[2]
             state = at[3]
-            exclude = at[4]
+            begun = at[4]
             continue
         byte = child_byte(trie, cursor)
         child = child_node(trie, cursor)
         cursor += 1
-        if exclude != DEAD and lexer_step(&engine.lexer, exclude, byte) != DEAD:
+        if not begun and exclude != NULL and (exclude[byte >> 6] >> (byte & 63)) & 1:
             continue
         target = lexer_step(&engine.lexer, state, byte)
         after = row
@@ -392,10 +397,10 @@ cdef void _row_walk(
         if not _row_visit(engine, level, where, child, &after, &target):
             continue
         if cursor != end:
-            frame_push(engine, cursor, end, row, state, exclude, 0)
+            frame_push(engine, cursor, end, row, state, begun, 0)
         row = after
         state = target
-        exclude = DEAD
+        begun = True
         open_children(engine, trie, child, state, &cursor, &end)
     engine.frames.size = floor
 
@@ -409,13 +414,13 @@ cdef void _boundary(
         if not _row_dead(engine, after):
             _put_node(engine, level, &engine.sites[bound.site], bound.node)
     elif bound.mode == CHILD:
-        start = lexer_step(&engine.lexer, start, <uint8_t>bound.state)
+        start = lexer_step(&engine.lexer, start, <uint8_t>bound.detail)
         if start != DEAD and _row_visit(engine, level, bound.site, bound.node, &at, &start):
-            _row_walk(engine, level, bound.site, bound.node, at, start, DEAD)
+            _row_walk(engine, level, bound.site, bound.node, at, start, NULL)
     else:
         _row_children(
             engine, level, bound.site, bound.node, after, start,
-            bound.state if bound.mode == KILL else DEAD
+            bound.live if bound.mode == KILL else NULL
         )
 
 
@@ -436,32 +441,30 @@ cdef void _boundaries(Engine* engine, uint32_t level, uint32_t index, row_t row)
             if engine.fault.code:
                 return
         target = level
-        if bound.filter != NONE:
+        if bound.filter != NULL:
             if builder_open(engine) == NULL:
                 return
             target = engine.level - 1
         if bound.mode == NESTED:
-            _part(engine, target, bound.site, row, bound.state)
+            _part(engine, target, bound.detail, row)
         elif bound.mode == WALK:
             _row_walk(
-                engine, target, bound.site, engine.sites[bound.site].root, row, bound.state, DEAD
+                engine, target, bound.site, engine.sites[bound.site].root, row, bound.detail, NULL
             )
         else:
             _boundary(engine, target, after, start, bound)
         if target != level:
             if not engine.fault.code:
-                builder_remove_bits(engine, target, engine.bitsets[bound.filter])
+                builder_remove_bits(engine, target, bound.filter)
                 builder_put_builder(engine, level, target)
             engine.level -= 1
         if engine.fault.code:
             return
 
 
-cdef void _compose(
-    Engine* engine, uint32_t level, uint32_t where, row_t row, state_t state
-) noexcept nogil:
-    """Add the mask of (site, row, state) to a builder."""
-    cdef uint32_t index = plan_of(engine, where, state)
+cdef void _compose(Engine* engine, uint32_t level, row_t row, state_t state) noexcept nogil:
+    """Add the mask of (row, state) over the main trie to a builder."""
+    cdef uint32_t index = plan_of(engine, 0, state)
     if index == NONE:
         return
     builder_put_mask(engine, level, &engine.plans[index].fixed)
@@ -469,26 +472,24 @@ cdef void _compose(
 
 
 cdef uint32_t _make_mask(
-    Engine* engine, uint32_t where, row_t row, state_t state
+    Engine* engine, uint32_t kind, row_t row, uint32_t of
 ) noexcept nogil:
-    """Compute and keep the mask of (site, row, state); NONE with a fault set when that fails.
+    """Compute and keep a mask; NONE with a fault set when that fails.
 
-    Of other sites than the main trie it is what the row adds to the plan's fixed part.
+    A WHOLE_MASK is that of lexer state ``of`` over the main trie, a PART_MASK what the row adds to
+    the fixed part of plan ``of``.
     """
     cdef uint32_t room, level = engine.level, depth = engine.depth
     cdef size_t frames = engine.frames.size
     cdef Mask mask
     cdef Mask* grown
-    cdef uint32_t index
     if builder_open(engine) != NULL:
-        if where == 0:
-            _compose(engine, level, where, row, state)
+        if kind == WHOLE_MASK:
+            _compose(engine, level, row, of)
         else:
-            index = plan_of(engine, where, state)
-            if index != NONE:
-                _boundaries(engine, level, index, row)
+            _boundaries(engine, level, of, row)
     if engine.fault.code or builder_finish(
-        engine, level, (<uint64_t>where << 32) | state, &mask
+        engine, level, (<uint64_t>kind << 32) | of, &mask
     ) < 0:
         engine.level = level
         engine.depth = depth
@@ -507,25 +508,25 @@ cdef uint32_t _make_mask(
     engine.masks[engine.mask_count] = mask
     engine.mask_bytes += mask.bytes + 64
     engine.mask_count += 1
-    return _keep(engine, where, row, state, engine.mask_count - 1)
+    return _keep(engine, kind, row, of, engine.mask_count - 1)
 
 
 cdef uint32_t _keep(
-    Engine* engine, uint32_t where, row_t row, state_t state, uint32_t mask
+    Engine* engine, uint32_t kind, row_t row, uint32_t of, uint32_t mask
 ) noexcept nogil:
-    if map_put(&engine.mask_index, where, (<uint64_t>row << 32) | state, mask) < 0:
+    if map_put(&engine.mask_index, kind, (<uint64_t>row << 32) | of, mask) < 0:
         fault_set(&engine.fault, FAULT_MEMORY)
         return NONE
     engine.mask_bytes += 2 * sizeof(Slot)
     return mask
 
 
-cdef uint32_t _mask(Engine* engine, uint32_t where, row_t row, state_t state) noexcept nogil:
+cdef uint32_t _mask(Engine* engine, uint32_t kind, row_t row, uint32_t of) noexcept nogil:
     """The index of what ``_make_mask`` makes, made once; NONE with a fault set."""
-    cdef uint32_t known = map_get(&engine.mask_index, where, (<uint64_t>row << 32) | state)
+    cdef uint32_t known = map_get(&engine.mask_index, kind, (<uint64_t>row << 32) | of)
     if known != NONE:
         return known
-    return _make_mask(engine, where, row, state)
+    return _make_mask(engine, kind, row, of)
 
 
 cdef void _settle(Engine* engine, Mask* mask, const uint64_t* bits) noexcept nogil:
@@ -559,12 +560,12 @@ cdef int engine_fill(
         memset(bits, 0, engine.words * sizeof(uint64_t))
         return 0
     if engine.shortcuts & MASK_MEMO:
-        known = map_get(&engine.mask_index, 0, (<uint64_t>row << 32) | state)
+        known = map_get(&engine.mask_index, WHOLE_MASK, (<uint64_t>row << 32) | state)
         again = known != NONE
         if not again:
             if engine.mask_bytes > engine.mask_limit:
                 _forget_masks(engine)
-            known = _make_mask(engine, 0, row, state)
+            known = _make_mask(engine, WHOLE_MASK, row, state)
             if known == NONE:
                 return -1
         mask = &engine.masks[known]
@@ -587,7 +588,7 @@ cdef int engine_fill(
         _forget_masks(engine)
     builder = builder_open(engine)
     if builder != NULL:
-        _compose(engine, 0, 0, row, state)
+        _compose(engine, 0, row, state)
         builder = &engine.builders[0]
         if not builder.dense and not engine.fault.code:
             builder_densify(engine, builder)

@@ -35,10 +35,11 @@ from llgx._memory cimport (
     FAULT_MEMORY, NONE, arena_free, arena_take, fault_set, map_clear, map_free, map_get, map_put,
     words_free, words_reserve,
 )
+from llgx._shared cimport shared_adopt, shared_offer
 from llgx._trie cimport Trie
 
 cdef enum:
-    BOUNDARY_WORDS = 6
+    BOUNDARY_WORDS = sizeof(Boundary) // sizeof(uint32_t)
 
 
 cdef void plans_forget(Engine* engine) noexcept nogil:
@@ -67,31 +68,31 @@ cdef void _ask(Engine* engine, const Boundary* bound) noexcept nogil:
     engine.asked.size += BOUNDARY_WORDS
 
 
-cdef uint32_t _union(Engine* engine, uint32_t one, uint32_t other) noexcept nogil:
-    """A kept bitset of the tokens of two (NONE: of no token)."""
-    cdef uint32_t index = NONE
-    cdef Builder* builder
-    if one == NONE or one == other:
+cdef const uint64_t* _union(
+    Engine* engine, const uint64_t* one, const uint64_t* other
+) noexcept nogil:
+    """A kept bitset of the tokens of two (NULL: of no token)."""
+    cdef const uint64_t* both
+    if one == NULL or one == other:
         return other
-    if other == NONE:
+    if other == NULL:
         return one
-    builder = builder_open(engine)
-    if builder == NULL:
-        return NONE
-    builder_put_bits(engine, engine.level - 1, engine.bitsets[one])
-    builder_put_bits(engine, engine.level - 1, engine.bitsets[other])
-    if not engine.fault.code:
-        builder_bitset(engine, engine.builders[engine.level - 1].bits, &index)
+    if builder_open(engine) == NULL:
+        return NULL
+    builder_put_bits(engine, engine.level - 1, one)
+    builder_put_bits(engine, engine.level - 1, other)
+    both = engine.builders[engine.level - 1].base
     engine.level -= 1
-    return index
+    return both
 
 
-cdef uint32_t _filter(
+cdef const uint64_t* _filter(
     Engine* engine, const Trie* trie, const Inside* inside, const Base* base
 ) noexcept nogil:
     """The tokens that the base answers wrongly for, as a kept bitset, if some of them could come
-    from a boundary of its suffixes; else NONE."""
-    cdef uint32_t i, j, token, index = NONE
+    from a boundary of its suffixes; else NULL."""
+    cdef uint32_t i, j, token, index
+    cdef const uint64_t* kept = NULL
     cdef bint outside = False
     cdef Builder* builder
     for i in range(base.removed, base.removed_end, 2):
@@ -100,20 +101,20 @@ cdef uint32_t _filter(
             if not (base.bits[token >> 6] >> (token & 63)) & 1:
                 outside = True
     if not outside:
-        return NONE
+        return NULL
     builder = builder_open(engine)
     if builder != NULL and builder_densify(engine, builder) == 0:
         for i in range(base.removed, base.removed_end, 2):
             for j in range(inside.removed[i], inside.removed[i + 1]):
                 token = trie.tokens[j]
                 builder.bits[token >> 6] |= <uint64_t>1 << (token & 63)
-        builder_bitset(engine, builder.bits, &index)
+        kept = builder_bitset(engine, builder.bits, &index)
     engine.level -= 1
-    return index
+    return kept
 
 
 cdef void _include(
-    Engine* engine, uint32_t level, uint32_t where, state_t state, uint32_t filter
+    Engine* engine, uint32_t level, uint32_t where, state_t state, const uint64_t* filter
 ) noexcept nogil:
     """Add the plan of another site to the one in the making."""
     cdef Boundary bound
@@ -121,14 +122,14 @@ cdef void _include(
     cdef Plan plan
     if state == DEAD or engine.fault.code:
         return
+    memset(&bound, 0, sizeof(Boundary))
     bound.mode = NESTED
     bound.site = where
     bound.emitted = NO_SET
-    bound.node = 0
-    bound.state = state
     bound.filter = filter
     if engine.depth >= DEPTH_LIMIT and not engine.sites[where].filtered:
         bound.mode = WALK
+        bound.detail = state
         _ask(engine, &bound)
         return
     engine.depth += 1
@@ -139,6 +140,7 @@ cdef void _include(
     plan = engine.plans[index]
     builder_put_mask(engine, level, &plan.fixed)
     if plan.boundary_count > FEW_BOUNDARIES:
+        bound.detail = index
         _ask(engine, &bound)
         return
     for i in range(plan.boundary_count):
@@ -153,11 +155,12 @@ cdef void _assemble(Engine* engine, uint32_t level, uint32_t where, uint32_t ind
     cdef const Trie* trie = engine.sites[where].trie
     cdef const Base* base
     cdef const Boundary* bound
-    cdef uint32_t i, j, target, filter
+    cdef uint32_t i, j, target
+    cdef const uint64_t* filter
     for i in range(inside.base_count):
         base = &inside.bases[i]
         target = level
-        filter = NONE
+        filter = NULL
         if base.removed != base.removed_end:
             if base.part_count:
                 filter = _filter(engine, trie, &inside, base)
@@ -188,7 +191,7 @@ cdef void _assemble(Engine* engine, uint32_t level, uint32_t where, uint32_t ind
     for i in range(inside.boundary_count):
         bound = &inside.boundaries[i]
         if bound.mode == NESTED:
-            _include(engine, level, bound.site, bound.state, NONE)
+            _include(engine, level, bound.site, bound.detail, NULL)
         else:
             _ask(engine, bound)
 
@@ -211,7 +214,7 @@ cdef int _finish(
         and builder_densify(engine, builder) < 0
     ):
         return -1
-    if builder_finish(engine, level, (<uint64_t>where << 32) | state, &plan.fixed) < 0:
+    if builder_finish(engine, level, <uint64_t>(where + 2) << 32 | state, &plan.fixed) < 0:
         return -1
     engine.mask_bytes += plan.fixed.bytes + sizeof(Plan) + size * sizeof(uint32_t)
     plan.boundary_count = <uint32_t>(size // BOUNDARY_WORDS)
@@ -236,16 +239,20 @@ cdef uint32_t plan_of(Engine* engine, uint32_t where, state_t state) noexcept no
     cdef Plan* grown
     if known != NONE:
         return known
-    index = inside_of(engine, where, state)
-    if index == NONE or builder_open(engine) == NULL:
-        return NONE
-    _assemble(engine, level, where, index)
-    if engine.fault.code or _finish(engine, level, where, state, floor, &plan) < 0:
+    if not shared_adopt(engine, where, state, &plan):
+        if engine.fault.code:
+            return NONE
+        index = inside_of(engine, where, state)
+        if index == NONE or builder_open(engine) == NULL:
+            return NONE
+        _assemble(engine, level, where, index)
+        if engine.fault.code or _finish(engine, level, where, state, floor, &plan) < 0:
+            engine.level = level
+            engine.asked.size = floor
+            return NONE
         engine.level = level
         engine.asked.size = floor
-        return NONE
-    engine.level = level
-    engine.asked.size = floor
+        shared_offer(engine, where, state, &plan)
     if engine.plan_count == engine.plan_room:
         room = engine.plan_room * 2 if engine.plan_room else 32
         grown = <Plan*>realloc(engine.plans, room * sizeof(Plan))

@@ -37,6 +37,7 @@ cdef struct NodeInfo:
     uint8_t kind
     uint8_t flags
     uint16_t depth       # levels of recursion that a derivative takes
+    uint32_t shared      # id of its content in the vocabulary's pool; UNKNOWN: not asked
     const uint64_t* first  # 4 words, bit c: a match may begin with byte class c; NULL: not asked
 
 cdef struct Regex:

@@ -25,7 +25,7 @@ from libc.string cimport memcpy, memset
 
 from llgx._memory cimport (
     FAULT_EMPTINESS, FAULT_LEXER_STATES, FAULT_MEMORY, FAULT_NONE, FAULT_REGEX_DEPTH,
-    FAULT_REGEX_NODES, FAULT_ROWS, FAULT_ROW_ITEMS, NONE, Fault, Map, Words, arena_free,
+    FAULT_REGEX_NODES, FAULT_ROWS, FAULT_ROW_ITEMS, NONE, UNKNOWN, Fault, Map, Words, arena_free,
     arena_take, fault_set, interner_drop, interner_free, interner_put, map_free, map_get, map_put, words_free, words_push,
 )
 
@@ -110,6 +110,7 @@ cdef node_t _node(Regex* rx, const uint32_t* words, uint32_t length) noexcept no
     rx.info[node].flags = flags
     rx.info[node].depth = <uint16_t>(depth + 1)
     rx.info[node].first = NULL
+    rx.info[node].shared = UNKNOWN
     if depth + 1 > rx.depth_limit:
         fault_set(rx.fault, FAULT_REGEX_DEPTH)
     if rx.nodes.count > rx.node_limit:

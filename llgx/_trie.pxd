@@ -6,6 +6,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from cpython.pythread cimport PyThread_type_lock
 
 from llgx._lexer cimport LoopKey
+from llgx._memory cimport Interner, Map
 
 cdef enum:
     MAX_NODES = 1 << 24  # of one trie: a child is packed into 32 bits
@@ -44,6 +45,49 @@ cdef struct Table:
     size_t bytes
     Table* next
 
+cdef struct SharedBoundary:  # a Boundary (``_engine``) without the ids of one grammar
+    uint32_t mode
+    uint32_t node
+    uint32_t byte
+    uint64_t emitted     # bit i: the terminal at place i of the state's canonical order
+    uint64_t live[4]
+    Trie* trie           # the site
+    uint32_t root
+    uint32_t low
+    uint32_t high
+    uint32_t depth
+    Table* table
+    uint64_t* filter     # owned, or NULL
+
+cdef struct SharedPlan:  # a Plan (``_engine``) that any grammar of the vocabulary may use
+    uint64_t* base       # owned, or NULL
+    uint32_t* tokens     # owned; as in Mask
+    uint32_t added
+    uint32_t removed
+    SharedBoundary* boundaries
+    uint32_t boundary_count
+    Table** tables       # kept for it
+    uint32_t table_count
+    uint32_t references  # by engines that use it
+    bint orphan          # of an earlier generation: to be freed by its last user
+    uint32_t place       # its key
+    uint32_t state
+    uint64_t last_use
+    size_t bytes
+
+cdef struct PlanPool:    # see ``_shared.pyx``
+    Interner nodes       # canonical contents of regex nodes
+    Interner states      # canonical contents of lexer states
+    Interner places      # sites, with the switches of an engine that change plans
+    uint32_t generation  # of the ids of all three
+    Map index            # (place, state) -> how often it was met before, or a plan
+    SharedPlan** plans
+    uint32_t count
+    uint32_t room
+    uint32_t free_places # of ``plans``
+    size_t bytes         # of all plans
+    size_t limit
+
 cdef struct TablePool:
     Trie trie            # the main trie
     uint32_t words       # 64-bit words of a bitset over token ids
@@ -53,6 +97,7 @@ cdef struct TablePool:
     size_t bytes         # of all tables
     size_t limit
     uint64_t clock
+    PlanPool shared
 
 cdef class TokenTrie:
     cdef TablePool pool
@@ -67,6 +112,7 @@ cdef Table* table_acquire(
     TablePool* pool, Table* parent, uint32_t root, const LoopKey* key
 ) noexcept nogil
 cdef void table_release(TablePool* pool, Table* table) noexcept nogil
+cdef void shared_free(SharedPlan* plan) noexcept nogil
 cdef Trie* table_split(TablePool* pool, Table* table, uint32_t* count) noexcept nogil
 cdef const uint64_t* table_window(TablePool* pool, Table* table, uint32_t high) noexcept nogil
 

@@ -33,7 +33,9 @@ from cpython.pythread cimport (
 )
 
 from llgx._lexer cimport TAIL_BYTES, TAIL_UTF8, LoopKey, utf8_lead, utf8_next
-from llgx._memory cimport NONE, Words, words_free, words_push, words_reserve
+from llgx._memory cimport (
+    NONE, Words, interner_bytes, interner_free, map_free, words_free, words_push, words_reserve,
+)
 
 from llgx.errors import VocabularyError
 
@@ -494,6 +496,20 @@ cdef Trie* table_split(TablePool* pool, Table* table, uint32_t* count) noexcept 
     return table.split
 
 
+cdef void shared_free(SharedPlan* plan) noexcept nogil:
+    """Free a plan of the pool; its tables are the caller's business."""
+    cdef uint32_t i
+    if plan == NULL:
+        return
+    for i in range(plan.boundary_count):
+        free(plan.boundaries[i].filter)
+    free(plan.boundaries)
+    free(plan.tables)
+    free(plan.tokens)
+    free(plan.base)
+    free(plan)
+
+
 # --------------------------------------------------------------------------- the Python class
 
 cdef class TokenTrie:
@@ -515,6 +531,7 @@ cdef class TokenTrie:
         self.vocabulary_size = size
         self.pool.words = <uint32_t>((size + 63) // 64)
         self.pool.limit = 256 * 1024 * 1024
+        self.pool.shared.limit = 64 * 1024 * 1024
         self.pool.lock = PyThread_allocate_lock()
         if self.pool.lock == NULL:
             raise MemoryError
@@ -594,12 +611,20 @@ cdef class TokenTrie:
         return status
 
     def __dealloc__(self):
+        cdef uint32_t i
         cdef Table* table = self.pool.tables
         cdef Table* following
         while table != NULL:
             following = table.next
             _table_free(table)
             table = following
+        for i in range(self.pool.shared.count):
+            shared_free(self.pool.shared.plans[i])
+        free(self.pool.shared.plans)
+        interner_free(&self.pool.shared.nodes)
+        interner_free(&self.pool.shared.states)
+        interner_free(&self.pool.shared.places)
+        map_free(&self.pool.shared.index)
         _trie_free(&self.pool.trie)
         free(self.text)
         free(self.text_at)
@@ -619,6 +644,8 @@ cdef class TokenTrie:
     def memory(self):
         """Bytes held, tables included."""
         return self.pool.trie.bytes + self.text_at[self.vocabulary_size] + self.pool.bytes \
+            + self.pool.shared.bytes + interner_bytes(&self.pool.shared.nodes) \
+            + interner_bytes(&self.pool.shared.states) + interner_bytes(&self.pool.shared.places) \
             + 9 * self.vocabulary_size
 
     @property

@@ -66,6 +66,7 @@ class Shortcuts:
     ``boundary_memo``     memoise what a finished lexeme lets follow, per (suffix trie, row).
     ``mask_memo``         memoise whole masks per (row, lexer state).
     ``forced_runs``       where one byte only can follow, look along one path of the trie.
+    ``shared_plans``      take what is known of a lexer state from other grammars of the vocabulary.
     """
 
     difference_masks: bool = True
@@ -73,6 +74,7 @@ class Shortcuts:
     boundary_memo: bool = True
     mask_memo: bool = True
     forced_runs: bool = True
+    shared_plans: bool = True
 
 
 DEFAULT_LIMITS = Limits()

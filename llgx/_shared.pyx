@@ -1,0 +1,449 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: initializedcheck=False, cdivision=True
+"""Plans that all grammars of a vocabulary share.
+
+Most of what the first masks of a grammar cost is spent on lexer states that other grammars have
+too: the body of a JSON string, a number, the start of any value. Their plans (``_plan``) depend on
+vocabulary and content alone, so they are kept with the vocabulary and found by content: regex nodes
+and lexer states have ids in the pool that mean the same in every grammar, given by interning their
+contents in a canonical order. Terminals are places in that order, states are not named at all.
+
+A plan is offered to the pool when it was made, and taken in when its state is met for the second
+time, so that what one grammar has to itself is never copied.
+
+Invariant: ids of one generation name equal contents only if they are equal; what is adopted is, but
+for the ids of the grammar, what the engine would have made itself.
+
+Cost: one interning per regex node below a state asked for, and a copy of a few boundaries. Memory
+is bounded: plans without users are dropped, least recently used first; when the ids are too many,
+all are forgotten and a new generation begins, which engines of the old one take no part in.
+"""
+
+from libc.stdint cimport uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy, memset
+
+from cpython.pythread cimport WAIT_LOCK, PyThread_acquire_lock, PyThread_release_lock
+
+from llgx._engine cimport NESTED, SHARED_PLANS, WALK, Boundary, Engine, Plan, Site, is_heavy
+from llgx._inside cimport site_of
+from llgx._lexer cimport Lexer, lexer_set, state_t
+from llgx._memory cimport (
+    FAULT_MEMORY, NONE, UNKNOWN, arena_take, fault_set, interner_free, interner_put, map_clear,
+    map_get, map_put,
+)
+from llgx._regex cimport (
+    ALT_KIND, AND_KIND, BYTES_KIND, CONCAT_KIND, EPSILON_KIND, LITERAL_KIND, NOT_KIND, REPEAT_KIND,
+    Regex, node_t, regex_words,
+)
+from llgx._trie cimport PlanPool, SharedBoundary, SharedPlan, Table, TablePool, shared_free
+
+cdef enum:
+    MOST_TERMINALS = 64  # of a state that takes part
+    MOST_IDS = 1 << 19   # of nodes, states and places in one generation
+    MOST_WORDS = 256     # of the content of a node
+    DEEPEST = 100        # levels of a regex that takes part
+    FIRST_PLAN = 2       # values in the index from here on are plans, below it sightings
+
+
+cdef struct Key:
+    uint32_t place       # ids in the pool
+    uint32_t state
+    uint32_t count       # terminals of the state
+    uint32_t order[MOST_TERMINALS]  # the terminals, in canonical order
+
+
+# --------------------------------------------------------------------------- content
+
+cdef void _sort(uint32_t* words, uint32_t* along, uint32_t count) noexcept nogil:
+    """Sort few words, and another array (or NULL) with them."""
+    cdef uint32_t i, j, word, other
+    for i in range(1, count):
+        word = words[i]
+        other = along[i] if along != NULL else 0
+        j = i
+        while j and words[j - 1] > word:
+            words[j] = words[j - 1]
+            if along != NULL:
+                along[j] = along[j - 1]
+            j -= 1
+        words[j] = word
+        if along != NULL:
+            along[j] = other
+
+
+cdef uint32_t _node_id(Regex* rx, PlanPool* pool, node_t node, uint32_t depth) noexcept nogil:
+    """The pool's id of a node's content; NONE for what takes no part. Lock held."""
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef uint32_t length = rx.nodes.entries[node].length
+    cdef uint32_t content[MOST_WORDS]
+    cdef uint32_t kind = words[0], i, last
+    if rx.info[node].shared != UNKNOWN:
+        return rx.info[node].shared
+    rx.info[node].shared = NONE
+    if depth > DEEPEST or length > MOST_WORDS:
+        return NONE
+    content[0] = kind
+    if kind == LITERAL_KIND:
+        if words[2] > 4 * (MOST_WORDS - 2):
+            return NONE
+        content[1] = words[2]
+        length = 2 + (words[2] + 3) // 4
+        content[length - 1] = 0
+        memcpy(&content[2], rx.bytes + words[1], words[2])
+    elif kind <= EPSILON_KIND or kind == BYTES_KIND:
+        memcpy(content, words, length * sizeof(uint32_t))
+    elif kind == CONCAT_KIND or kind == ALT_KIND or kind == AND_KIND or kind == NOT_KIND \
+            or kind == REPEAT_KIND:
+        last = 2 if kind == REPEAT_KIND else length
+        for i in range(1, last):
+            content[i] = _node_id(rx, pool, words[i], depth + 1)
+            if content[i] == NONE:
+                return NONE
+        for i in range(last, length):
+            content[i] = words[i]
+        if kind == ALT_KIND or kind == AND_KIND:
+            _sort(content + 1, NULL, length - 1)  # their order is that of the grammar's own ids
+    else:
+        return NONE
+    # NONE again when memory is out: then it takes no part.
+    rx.info[node].shared = interner_put(&pool.nodes, content, length)
+    return rx.info[node].shared
+
+
+cdef bint _key(Engine* engine, uint32_t where, state_t state, Key* key) noexcept nogil:
+    """Name a (site, lexer state) by content; False for what takes no part. Lock held."""
+    cdef PlanPool* pool = &engine.pool.shared
+    cdef Lexer* lexer = &engine.lexer
+    cdef const uint32_t* words = lexer.vectors.entries[state].words
+    cdef const Site* site = &engine.sites[where]
+    cdef uint32_t content[MOST_TERMINALS]
+    cdef uint32_t place[6]
+    cdef uint32_t i, id
+    key.count = lexer.vectors.entries[state].length // 2
+    for i in range(key.count):
+        id = _node_id(&lexer.rx, pool, words[2 * i + 1], 0)
+        if id == NONE:
+            return False
+        key.order[i] = words[2 * i]
+        content[i] = id << 2 | (lexer.lazy[words[2 * i]] != 0) << 1 | lexer.skip[words[2 * i]]
+    _sort(content, key.order, key.count)
+    key.state = interner_put(&pool.states, content, key.count)
+    place[0] = <uint32_t><size_t>site.trie
+    place[1] = <uint32_t>(<size_t>site.trie >> 32)
+    place[2] = site.root
+    place[3] = engine.heavy  # this and the next two change what a plan looks like
+    place[4] = engine.shortcuts
+    place[5] = engine.parser.stride
+    key.place = interner_put(&pool.places, place, 6)
+    return key.state != NONE and key.place != NONE
+
+
+cdef inline bint _takes_part(Engine* engine, uint32_t where, state_t state) noexcept nogil:
+    cdef const Site* site = &engine.sites[where]
+    return engine.shortcuts & SHARED_PLANS and not site.filtered \
+        and is_heavy(engine, site.trie, site.root) \
+        and engine.lexer.vectors.entries[state].length <= 2 * MOST_TERMINALS
+
+
+# --------------------------------------------------------------------------- the pool
+
+cdef void shared_begin(Engine* engine) noexcept nogil:
+    """Note the generation of ids in which the engine takes part."""
+    PyThread_acquire_lock(engine.pool.lock, WAIT_LOCK)
+    engine.generation = engine.pool.shared.generation
+    PyThread_release_lock(engine.pool.lock)
+
+
+cdef void _drop(PlanPool* pool, SharedPlan* plan) noexcept nogil:
+    """Free a plan that no engine uses. Lock held."""
+    cdef uint32_t i
+    pool.bytes -= plan.bytes
+    for i in range(plan.table_count):
+        plan.tables[i].references -= 1
+    shared_free(plan)
+
+
+cdef void _next_generation(PlanPool* pool) noexcept nogil:
+    """Forget all ids and plans; those in use are freed by their last user. Lock held."""
+    cdef uint32_t i
+    for i in range(pool.count):
+        if pool.plans[i] != NULL:
+            if pool.plans[i].references == 0:
+                _drop(pool, pool.plans[i])
+            else:
+                pool.plans[i].orphan = True
+    pool.count = 0
+    interner_free(&pool.nodes)
+    interner_free(&pool.states)
+    interner_free(&pool.places)
+    map_clear(&pool.index)
+    pool.free_places = 0
+    pool.generation += 1
+
+
+cdef uint32_t _place(PlanPool* pool) noexcept nogil:
+    """A place for one more plan, the least recently used one without users dropped while there are
+    too many bytes; NONE when memory is out. Lock held."""
+    cdef uint32_t i, room, oldest
+    cdef SharedPlan** grown
+    while pool.bytes > pool.limit:
+        oldest = NONE
+        for i in range(pool.count):
+            if pool.plans[i] != NULL and pool.plans[i].references == 0 and (
+                oldest == NONE or pool.plans[i].last_use < pool.plans[oldest].last_use
+            ):
+                oldest = i
+        if oldest == NONE:
+            return NONE
+        map_put(&pool.index, pool.plans[oldest].place, pool.plans[oldest].state, 0)
+        _drop(pool, pool.plans[oldest])
+        pool.plans[oldest] = NULL
+        pool.free_places += 1
+    if pool.free_places:
+        for i in range(pool.count):
+            if pool.plans[i] == NULL:
+                pool.free_places -= 1
+                return i
+    if pool.count == pool.room:
+        room = pool.room * 2 if pool.room else 64
+        grown = <SharedPlan**>realloc(pool.plans, room * sizeof(SharedPlan*))
+        if grown == NULL:
+            return NONE
+        pool.plans = grown
+        pool.room = room
+    pool.plans[pool.count] = NULL
+    pool.count += 1
+    return pool.count - 1
+
+
+# --------------------------------------------------------------------------- giving
+
+cdef uint64_t _places(const Engine* engine, const Key* key, uint32_t emitted) noexcept nogil:
+    """An emitted set as a set of places; all ones if it holds another terminal."""
+    cdef const uint32_t* words = engine.lexer.sets.entries[emitted].words
+    cdef uint32_t i, j
+    cdef uint64_t places = 0
+    for i in range(engine.lexer.sets.entries[emitted].length):
+        j = 0
+        while j < key.count and key.order[j] != words[i]:
+            j += 1
+        if j == key.count:
+            return <uint64_t>0 - 1
+        places |= <uint64_t>1 << j
+    return places
+
+
+cdef uint64_t* _copy_bits(const Engine* engine, const uint64_t* bits) noexcept nogil:
+    cdef uint64_t* made = <uint64_t*>malloc((engine.words + 1) * sizeof(uint64_t))
+    if made != NULL:
+        memcpy(made, bits, engine.words * sizeof(uint64_t))
+    return made
+
+
+cdef bint _hold(SharedPlan* plan, Table* table) noexcept nogil:
+    """Keep a table for as long as the plan. Lock held."""
+    cdef uint32_t i
+    for i in range(plan.table_count):
+        if plan.tables[i] == table:
+            return True
+    plan.tables[plan.table_count] = table
+    plan.table_count += 1
+    table.references += 1
+    return True
+
+
+cdef SharedPlan* _made(const Engine* engine, const Key* key, const Plan* plan) noexcept nogil:
+    """A plan without the grammar's ids; NULL where it cannot be, or memory is out. Lock held."""
+    cdef SharedPlan* made = <SharedPlan*>calloc(1, sizeof(SharedPlan))
+    cdef const Boundary* bound
+    cdef SharedBoundary* kept
+    cdef const Site* site
+    cdef uint32_t i, listed = plan.fixed.added + plan.fixed.removed
+    if made == NULL:
+        return NULL
+    made.boundaries = <SharedBoundary*>calloc(plan.boundary_count + 1, sizeof(SharedBoundary))
+    made.tables = <Table**>calloc(plan.boundary_count + 1, sizeof(Table*))
+    made.tokens = <uint32_t*>malloc((listed + 1) * sizeof(uint32_t))
+    made.bytes = sizeof(SharedPlan) + listed * sizeof(uint32_t) \
+        + plan.boundary_count * sizeof(SharedBoundary)
+    if made.boundaries == NULL or made.tables == NULL or made.tokens == NULL:
+        shared_free(made)
+        return NULL
+    if plan.fixed.base != NULL:
+        made.base = _copy_bits(engine, plan.fixed.base)
+        made.bytes += engine.words * sizeof(uint64_t)
+    if listed:
+        memcpy(made.tokens, plan.fixed.tokens, listed * sizeof(uint32_t))
+    made.added = plan.fixed.added
+    made.removed = plan.fixed.removed
+    for i in range(plan.boundary_count):
+        bound = &plan.boundaries[i]
+        kept = &made.boundaries[i]
+        made.boundary_count += 1
+        site = &engine.sites[bound.site]
+        kept.mode = bound.mode
+        kept.node = bound.node
+        kept.byte = bound.detail
+        kept.emitted = _places(engine, key, bound.emitted)
+        memcpy(kept.live, bound.live, sizeof(kept.live))
+        kept.trie = site.trie
+        kept.root = site.root
+        kept.low = site.low
+        kept.high = site.high
+        kept.depth = site.depth
+        kept.table = site.table
+        if site.table != NULL:
+            _hold(made, site.table)
+        if bound.filter != NULL:
+            kept.filter = _copy_bits(engine, bound.filter)
+            made.bytes += engine.words * sizeof(uint64_t)
+        if kept.emitted == <uint64_t>0 - 1 or (bound.filter != NULL and kept.filter == NULL):
+            break
+    if made.boundary_count < plan.boundary_count or (plan.boundary_count and (
+        kept.emitted == <uint64_t>0 - 1 or (bound.filter != NULL and kept.filter == NULL)
+    )) or (plan.fixed.base != NULL and made.base == NULL):
+        for i in range(made.table_count):
+            made.tables[i].references -= 1
+        shared_free(made)
+        return NULL
+    return made
+
+
+cdef void shared_offer(
+    Engine* engine, uint32_t where, state_t state, const Plan* plan
+) noexcept nogil:
+    """Give a plan that was made here to the pool, which takes it if it met its state before."""
+    cdef PlanPool* pool = &engine.pool.shared
+    cdef Key key
+    cdef uint32_t i, known
+    cdef SharedPlan* made
+    if not _takes_part(engine, where, state):
+        return
+    for i in range(plan.boundary_count):
+        if plan.boundaries[i].mode == NESTED or plan.boundaries[i].mode == WALK:
+            return
+    PyThread_acquire_lock(engine.pool.lock, WAIT_LOCK)
+    if pool.nodes.count > MOST_IDS or pool.index.count > MOST_IDS:
+        _next_generation(pool)
+    if engine.generation == pool.generation and _key(engine, where, state, &key):
+        known = map_get(&pool.index, key.place, key.state)
+        if known == NONE:
+            map_put(&pool.index, key.place, key.state, 0)
+        elif known < FIRST_PLAN:
+            i = _place(pool)
+            made = NULL if i == NONE else _made(engine, &key, plan)
+            if made != NULL and map_put(&pool.index, key.place, key.state, i + FIRST_PLAN) == 0:
+                made.place = key.place
+                made.state = key.state
+                pool.plans[i] = made
+                pool.bytes += made.bytes
+                engine.pool.clock += 1
+                made.last_use = engine.pool.clock
+            elif i != NONE:
+                pool.free_places += 1
+                if made != NULL:
+                    pool.bytes += made.bytes
+                    _drop(pool, made)
+    PyThread_release_lock(engine.pool.lock)
+
+
+# --------------------------------------------------------------------------- taking
+
+cdef int _localise(
+    Engine* engine, const Key* key, const SharedPlan* shared, Plan* plan
+) noexcept nogil:
+    """Say a shared plan in the ids of this engine; -1 with a fault set."""
+    cdef uint32_t i, j, listed = shared.added + shared.removed
+    cdef const SharedBoundary* kept
+    cdef Boundary* bound
+    cdef uint32_t terminals[MOST_TERMINALS]
+    cdef uint32_t count
+    memset(plan, 0, sizeof(Plan))
+    plan.boundaries = <Boundary*>arena_take(
+        &engine.plan_arena, shared.boundary_count * sizeof(Boundary)
+    )
+    plan.fixed.base = shared.base
+    plan.fixed.added = shared.added
+    plan.fixed.removed = shared.removed
+    plan.fixed.bytes = listed * sizeof(uint32_t)
+    if listed:
+        plan.fixed.tokens = <uint32_t*>malloc(plan.fixed.bytes)
+    if plan.boundaries == NULL or (listed and plan.fixed.tokens == NULL):
+        free(plan.fixed.tokens)
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return -1
+    if listed:
+        memcpy(plan.fixed.tokens, shared.tokens, plan.fixed.bytes)
+    plan.boundary_count = shared.boundary_count
+    for i in range(shared.boundary_count):
+        kept = &shared.boundaries[i]
+        bound = &plan.boundaries[i]
+        bound.mode = kept.mode
+        bound.node = kept.node
+        bound.detail = kept.byte
+        bound.filter = kept.filter
+        memcpy(bound.live, kept.live, sizeof(bound.live))
+        bound.site = site_of(
+            engine, kept.trie, kept.root, kept.low, kept.high, kept.table, kept.depth
+        )
+        count = 0
+        for j in range(key.count):
+            if (kept.emitted >> j) & 1:
+                terminals[count] = key.order[j]
+                count += 1
+        _sort(terminals, NULL, count)
+        bound.emitted = lexer_set(&engine.lexer, terminals, count)
+        if engine.fault.code:
+            free(plan.fixed.tokens)
+            return -1
+    return 0
+
+
+cdef bint shared_adopt(Engine* engine, uint32_t where, state_t state, Plan* plan) noexcept nogil:
+    """Take the plan of a (site, state) from the pool; whether it has one. May set a fault."""
+    cdef PlanPool* pool = &engine.pool.shared
+    cdef Key key
+    cdef uint32_t known, room
+    cdef SharedPlan* shared = NULL
+    cdef SharedPlan** grown
+    if not _takes_part(engine, where, state):
+        return False
+    if engine.adopted_count == engine.adopted_room:
+        room = engine.adopted_room * 2 if engine.adopted_room else 16
+        grown = <SharedPlan**>realloc(engine.adopted, room * sizeof(SharedPlan*))
+        if grown == NULL:
+            return False
+        engine.adopted = grown
+        engine.adopted_room = room
+    PyThread_acquire_lock(engine.pool.lock, WAIT_LOCK)
+    if engine.generation == pool.generation and _key(engine, where, state, &key):
+        known = map_get(&pool.index, key.place, key.state)
+        if known != NONE and known >= FIRST_PLAN:
+            shared = pool.plans[known - FIRST_PLAN]
+            shared.references += 1
+            engine.pool.clock += 1
+            shared.last_use = engine.pool.clock
+    PyThread_release_lock(engine.pool.lock)
+    if shared == NULL:
+        return False
+    engine.adopted[engine.adopted_count] = shared
+    engine.adopted_count += 1
+    return _localise(engine, &key, shared, plan) == 0
+
+
+cdef void shared_release(Engine* engine) noexcept nogil:
+    """Give back all plans that were adopted; the engine's masks must be gone."""
+    cdef PlanPool* pool = &engine.pool.shared
+    cdef uint32_t i
+    if engine.adopted_count:
+        PyThread_acquire_lock(engine.pool.lock, WAIT_LOCK)
+        for i in range(engine.adopted_count):
+            engine.adopted[i].references -= 1
+            if engine.adopted[i].references == 0 and engine.adopted[i].orphan:
+                _drop(pool, engine.adopted[i])
+        PyThread_release_lock(engine.pool.lock)
+    free(engine.adopted)
+    engine.adopted = NULL
+    engine.adopted_count = 0
+    engine.adopted_room = 0
