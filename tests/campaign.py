@@ -39,6 +39,9 @@ from llgx.ir import (
     Regex,
     Repeat,
     Rule,
+    RuleRef,
+    Symbol,
+    TerminalRef,
 )
 from llgx.limits import DEFAULT_LIMITS, Limits, Shortcuts
 from tests.reference import (
@@ -82,6 +85,7 @@ class Configuration:
     name: str
     shortcuts: Shortcuts
     limits: Limits = DEFAULT_LIMITS
+    renumbered: bool = False  # the same grammar, its rules and terminals in another order
 
 
 def _configurations() -> Iterator[Configuration]:
@@ -95,6 +99,11 @@ def _configurations() -> Iterator[Configuration]:
     # Small vocabularies have no node with 768 below it: these reach nested masks and loop tables
     # there.
     for nodes in (2, 12):
+        # The pool takes a plan in when it is met for the second time, and gives it to the third.
+        for name in ("first", "second"):
+            yield Configuration(
+                f"heavy from {nodes} nodes, {name}", Shortcuts(), Limits(heavy_nodes=nodes), True
+            )
         yield Configuration(f"heavy from {nodes} nodes", Shortcuts(), Limits(heavy_nodes=nodes))
     yield Configuration(
         "tiny cache, no boundary memo", Shortcuts(boundary_memo=False, mask_memo=False), tiny
@@ -235,6 +244,33 @@ def real_tokens(path: str | pathlib.Path) -> TokenSet:
     )
 
 
+def _renumbered(ir: GrammarIR) -> GrammarIR:
+    """The same grammar, its rules and terminals in the opposite order."""
+
+    def symbol(old: Symbol) -> Symbol:
+        if isinstance(old, TerminalRef):
+            return TerminalRef(len(ir.terminals) - 1 - old.index)
+        return RuleRef(len(ir.rules) - 1 - old.index, old.argument)
+
+    rules = [
+        dataclasses.replace(
+            rule,
+            productions=[
+                dataclasses.replace(production, symbols=tuple(map(symbol, production.symbols)))
+                for production in rule.productions
+            ],
+        )
+        for rule in reversed(ir.rules)
+    ]
+    return dataclasses.replace(
+        ir,
+        rules=rules,
+        terminals=ir.terminals[::-1],
+        start=len(ir.rules) - 1 - ir.start,
+        skip=[index if index < 0 else len(ir.terminals) - 1 - index for index in ir.skip],
+    )
+
+
 def compare_walk(walk: Walk, configurations: Sequence[Configuration] = ALL_CONFIGURATIONS) -> int:
     """Walk once; how many states were compared. Raises :class:`Disagreement`."""
     rng = random.Random(walk.seed)
@@ -248,12 +284,11 @@ def compare_walk(walk: Walk, configurations: Sequence[Configuration] = ALL_CONFI
         if twin.is_accepting() or twin.grammar.followers(twin.state):
             raise Disagreement(f"the engine refuses what the twin begins: {error}") from error
         return 1
-    comparisons = [
-        _Comparison(
-            c, llgx.Matcher(grammar.compile(vocabulary, limits=c.limits, shortcuts=c.shortcuts))
-        )
-        for c in configurations
-    ]
+    comparisons = []
+    for c in configurations:
+        made = llgx.Grammar.from_ir(_renumbered(walk.ir)) if c.renumbered else grammar
+        compiled = made.compile(vocabulary, limits=c.limits, shortcuts=c.shortcuts)
+        comparisons.append(_Comparison(c, llgx.Matcher(compiled)))
     masks: list[bytes] = []  # by number of tokens
     states = 0
     for _ in range(walk.steps):
