@@ -26,6 +26,7 @@ cdef class CompiledGrammar:
     cdef int acquire(self) except -1
     cdef int release(self) except -1
     cdef int _set_limits(self) except -1
+    cdef int _set_scopes(self, ir) except -1
     cdef int _load(self, ir) except -1
     cdef tuple _lower_terminals(self, ir, list order)
     cdef int _lay_out(self, ir, list rules, list reached) except -1

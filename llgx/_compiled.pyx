@@ -23,7 +23,8 @@ from cpython.pythread cimport (
 
 from llgx._earley cimport FIRST_ROW, Cond, Expr, Production, row_accepts, row_state
 from llgx._engine cimport (
-    BOUNDARY_MEMO, DIFFERENCE_MASKS, FORCED_RUNS, LENGTH_CLASSES, MASK_MEMO, SHARED_PLANS,
+    BOUNDARY_MEMO, DIFFERENCE_MASKS, FORCED_RUNS, LENGTH_CLASSES, MASK_MEMO, ROLE_CLOSE,
+    ROLE_DISTINCT, ROLE_OPEN, ROLE_UNIQUE, SHARED_PLANS,
 )
 from llgx._lexer cimport DEAD
 from llgx._mask cimport engine_begin, engine_free, engine_init
@@ -32,6 +33,7 @@ from llgx._regex cimport (
     EMPTY, node_t, raise_fault, regex_freeze_classes, regex_is_live, regex_lower, regex_nonempty,
     regex_nullable,
 )
+from llgx._scopes cimport scopes_count, scopes_new
 
 from llgx import ir as _ir
 from llgx.errors import GrammarError, LimitError
@@ -83,6 +85,7 @@ cdef class CompiledGrammar:
             self.eog_count += 1
             self.is_eog[index] = 1
         self._set_limits()
+        self._set_scopes(ir)
         self._load(ir)
         if engine_begin(&self.engine) < 0:
             raise_fault(&self.engine.fault, limits)
@@ -118,6 +121,25 @@ cdef class CompiledGrammar:
             | (FORCED_RUNS if shortcuts.forced_runs else 0)
             | (SHARED_PLANS if shortcuts.shared_plans else 0)
         )
+        return 0
+
+    cdef int _set_scopes(self, ir) except -1:
+        """Note the roles of terminals in scopes, if any of them is distinct or unique."""
+        cdef uint32_t index
+        if not any([terminal.distinct or terminal.unique for terminal in ir.terminals]):
+            return 0
+        self.engine.scopes = scopes_new(<uint32_t>len(ir.terminals))
+        if self.engine.scopes == NULL:
+            raise MemoryError
+        self.engine.scopes.limit = min(self.limits.scopes, 0x7FFFFFFF)
+        for index in range(<uint32_t>len(ir.terminals)):
+            terminal = ir.terminals[index]
+            self.engine.scopes.roles[index] = (
+                (ROLE_DISTINCT if terminal.distinct else 0)
+                | (ROLE_OPEN if terminal.scope == "open" else 0)
+                | (ROLE_CLOSE if terminal.scope == "close" else 0)
+                | (ROLE_UNIQUE if terminal.unique and terminal.scope == "open" else 0)
+            )
         return 0
 
     cdef int _load(self, ir) except -1:
@@ -307,11 +329,15 @@ cdef class CompiledGrammar:
             engine.parser.contents.count > engine.parser.row_limit // 2
             or engine.lexer.vectors.count > engine.lexer.state_limit // 2
             or engine.lexer.rx.nodes.count > engine.lexer.rx.node_limit // 2
+            or (
+                engine.scopes != NULL
+                and scopes_count(engine.scopes) > engine.scopes.limit // 2
+            )
         )
 
     def stats(self):
         """Counts of what has been built so far, and ``memory`` in bytes. For tests and benches."""
-        cdef size_t figures[10]
+        cdef size_t figures[11]
         cdef Engine* engine = &self.engine
         self.acquire()
         figures[0] = engine.lexer.rx.nodes.count
@@ -332,10 +358,11 @@ cdef class CompiledGrammar:
             + 48 * <size_t>engine.parser.scans.count + engine.mask_bytes
             + engine.inside_arena.total
         )
+        figures[10] = scopes_count(engine.scopes) if engine.scopes != NULL else 0
         self.release()
         names = (
             "regex_nodes", "byte_classes", "lexer_states", "rows", "shapes", "masks", "insides",
-            "sites", "tables", "memory",
+            "sites", "tables", "memory", "scopes",
         )
         return {name: figures[i] for i, name in enumerate(names)}
 
@@ -347,8 +374,6 @@ cdef int _refuse_unbuilt(ir) except -1:
             raise GrammarError(f"terminal {terminal.name}: model tokens are not supported yet")
         if terminal.hidden_tail or terminal.ends_with_eog:
             raise GrammarError(f"terminal {terminal.name}: stop conditions are not supported yet")
-        if terminal.distinct or terminal.unique:
-            raise GrammarError(f"terminal {terminal.name}: distinct lexemes are not supported yet")
     for rule in ir.rules:
         if rule.max_tokens is not None:
             raise GrammarError(f"rule {rule.name}: max_tokens is not supported yet")

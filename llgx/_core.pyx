@@ -26,9 +26,13 @@ from cpython.long cimport PyLong_AsLongLongAndOverflow
 from llgx._compiled cimport CompiledGrammar
 from llgx._earley cimport FIRST_ROW, parser_scan, row_state, row_t
 from llgx._engine cimport WHOLE_MASK, Engine, child_place
+from llgx._filter cimport scopes_filter
 from llgx._lexer cimport DEAD, NO_SET, lexer_saturate, state_t
 from llgx._mask cimport engine_accepts, engine_fill, engine_step
 from llgx._memory cimport NONE, map_get
+from llgx._scopes cimport (
+    NO_CONTEXT, scopes_accept, scopes_are_complete, scopes_forced, scopes_read,
+)
 from llgx._trie cimport TokenTrie, child_node, tokens_end
 
 from llgx.errors import TokenRejected, VocabularyError
@@ -43,6 +47,7 @@ cdef struct Step:
     row_t row            # NONE after an end-of-generation token
     uint32_t state       # lexer state, FRESH added at the beginning of a lexeme
     uint32_t token
+    uint32_t context     # of scopes, NO_CONTEXT in grammars without any
 
 
 cdef class Matcher:
@@ -75,6 +80,7 @@ cdef class Matcher:
         self.steps[0].row = FIRST_ROW
         self.steps[0].state = row_state(&self.grammar.engine.parser, FIRST_ROW) | FRESH
         self.steps[0].token = NONE
+        self.steps[0].context = NO_CONTEXT
         self.grammar.release()
 
     def __dealloc__(self):
@@ -113,10 +119,11 @@ cdef class Matcher:
         cdef state_t state = step.state & STATE
         cdef bint fresh = step.state & FRESH != 0
         cdef uint64_t i
+        cdef size_t length
         if token < 0 or token >= trie.vocabulary_size:
             return 0
         if self.grammar.is_eog[token]:
-            if row != NONE and not engine_accepts(engine, row, state, fresh):
+            if not self._accepts(step):
                 return 0
             step.row = NONE
             step.state = DEAD
@@ -124,6 +131,18 @@ cdef class Matcher:
             return -1
         if row == NONE or not trie.is_text[token]:
             return 0
+        if engine.scopes != NULL:
+            length = trie.text_at[token + 1] - trie.text_at[token]
+            i = scopes_read(
+                engine, &row, &state, &fresh, &step.context, trie.text + trie.text_at[token],
+                length
+            )
+            if i < length:
+                return <int>i
+            step.row = row
+            step.state = state | (FRESH if fresh else 0)
+            step.token = <uint32_t>token
+            return -1
         for i in range(trie.text_at[token], trie.text_at[token + 1]):
             if not engine_step(engine, &row, &state, &fresh, trie.text[i]):
                 return <int>(i - trie.text_at[token])
@@ -271,6 +290,11 @@ cdef class Matcher:
         """Whether the text is complete; lock held."""
         if step.row == NONE:
             return True
+        if self.grammar.engine.scopes != NULL:
+            return scopes_accept(
+                &self.grammar.engine, step.row, step.state & STATE, step.state & FRESH != 0,
+                step.context
+            )
         return engine_accepts(
             &self.grammar.engine, step.row, step.state & STATE, step.state & FRESH != 0
         )
@@ -291,6 +315,15 @@ cdef class Matcher:
             return "eog"
         if step.state == (DEAD | FRESH) and self.is_accepting():
             return "complete"
+        if self.grammar.engine.scopes != NULL:
+            self.grammar.acquire()
+            complete = scopes_are_complete(
+                &self.grammar.engine, step.row, step.state & STATE, step.state & FRESH != 0,
+                step.context
+            )
+            self.grammar.release()
+            if complete:
+                return "complete"
         return None
 
     def is_stopped(self):
@@ -346,7 +379,8 @@ cdef class Matcher:
         cdef Engine* engine = &self.grammar.engine
         cdef Step* step = &self.steps[self.count]
         cdef size_t words = (<size_t>self.grammar.trie.vocabulary_size + 31) // 32
-        cdef bint direct = words % 2 == 0 and <size_t>out % 8 == 0
+        cdef bint scoped = engine.scopes != NULL
+        cdef bint direct = words % 2 == 0 and <size_t>out % 8 == 0 and not scoped
         cdef uint64_t* bits = <uint64_t*>out if direct else self.scratch
         cdef row_t row = step.row
         cdef state_t state = step.state & STATE
@@ -364,6 +398,11 @@ cdef class Matcher:
         else:
             with nogil:
                 engine_fill(engine, row, state, bits)
+        if scoped and state != DEAD and engine.fault.code == 0:
+            with nogil:
+                scopes_filter(
+                    engine, row, step.state & STATE, step.state & FRESH != 0, step.context, bits
+                )
         accepts = engine.fault.code == 0 and self._accepts(step)
         self.grammar.release()
         if accepts:
@@ -432,6 +471,8 @@ cdef class Matcher:
         cdef uint32_t count = 0
         if row == NONE or not self.grammar.forcing:
             return 0
+        if engine.scopes != NULL:
+            return scopes_forced(engine, row, state, fresh, step.context, out, FORCED_LIMIT)
         while count < FORCED_LIMIT and not engine_accepts(engine, row, state, fresh):
             found = 256
             for byte in range(256):
@@ -549,7 +590,13 @@ cdef class Matcher:
         cdef state_t state = step.state & STATE
         cdef bint fresh = step.state & FRESH != 0
         self.grammar.acquire()
-        if row != NONE:
+        if row != NONE and self.grammar.engine.scopes != NULL:
+            fits = <Py_ssize_t>scopes_read(
+                &self.grammar.engine, &row, &state, &fresh, &step.context, data, <size_t>length
+            )
+            step.row = row
+            step.state = state | (FRESH if fresh else 0)
+        elif row != NONE:
             while fits < length and engine_step(
                 &self.grammar.engine, &row, &state, &fresh, data[fits]
             ):

@@ -10,7 +10,8 @@ from llgx._lexer cimport Lexer, set_t, state_t
 from llgx._memory cimport (
     FAULT_MEMORY, NONE, Arena, Fault, Interner, Map, Words, fault_set, words_reserve,
 )
-from llgx._trie cimport SharedPlan, Table, TablePool, Trie, child_byte
+from llgx._texts cimport Texts
+from llgx._trie cimport SharedPlan, Spans, Table, TablePool, Trie, child_byte
 
 cdef enum:
     LIST_LIMIT = 2048    # tokens up to which a mask in the making is a list, and may stay one
@@ -100,10 +101,59 @@ cdef struct Builder:     # a mask in the making
     Words taken
     uint64_t* bits
 
+cdef enum Role:          # of a terminal, and of sets and states that hold such terminals
+    ROLE_DISTINCT = 1
+    ROLE_OPEN = 2
+    ROLE_CLOSE = 4
+    ROLE_UNIQUE = 8      # what it opens is a unique scope
+    ROLE_PLAIN = 16      # neither distinct nor skipped
+    ROLE_SKIP = 32
+    ROLE_KNOWN = 128     # of a set or state: its roles are known
+
+cdef enum FrameFlag:
+    FRAME_UNIQUE = 1     # the scopes in it are distinct
+    FRAME_TRACKED = 2    # it is such a scope: its text counts, from ``begin`` on
+    FRAME_INSIDE = 4     # it is tracked, or in one that is
+
+cdef struct Place:       # of a matcher in a grammar with scopes; see ``_scopes.pyx``
+    row_t row
+    state_t state
+    bint fresh           # at the beginning of a lexeme
+    uint32_t frame       # the innermost scope
+    uint32_t chain       # where the running text is kept, up to ``chained``
+    uint8_t* text        # of the tracked scopes, and after it the lexeme in progress
+    size_t size
+    size_t room
+    size_t chained
+    size_t pending       # where the lexeme in progress begins
+
+cdef struct Scopes:
+    uint8_t* roles       # by terminal
+    bint unique          # some scope is unique
+    bint thorough        # what is left of some distinct terminal may be finite
+    uint32_t limit
+    Texts texts
+    Interner frames      # [parent, texts, flags, begin]
+    Interner chains      # [chain before, length of all, bytes, four a word...]
+    Interner contexts    # [frame, chain, length of the lexeme in progress, bytes...]
+    uint8_t* set_roles   # by set
+    uint32_t set_room
+    uint8_t* state_roles # by lexer state
+    uint32_t state_room
+    Words words          # scratch
+    Place places[6]      # scratch: of the caller, of a check, three of a search, of a walk
+    Interner lists       # of the next two
+    Map suspects         # (row << 32 | state) -> tokens to look at, see ``_filter.pyx``
+    Map removals         # (row << 32 | state, context) -> tokens that a thorough filter removed
+    const Spans* spans[2]  # tokens that may hold a distinct, or an opening lexeme; NULL: not asked
+    Words found          # scratch of filters
+    Words texts_found
+
 cdef struct Engine:
     Fault fault
     Lexer lexer
     Parser parser
+    Scopes* scopes       # NULL in grammars without distinct lexemes
     TablePool* pool      # of the vocabulary; kept alive by the owner of the engine
     uint32_t words       # 64-bit words of a bitset
     uint32_t heavy       # nodes of a subtree from which on it gets a memo, or a table, of its own

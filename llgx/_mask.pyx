@@ -34,6 +34,7 @@ from llgx._engine cimport (
     NESTED, OWN, PART_MASK, WALK, WHOLE_MASK, Boundary, Builder, Engine, Mask, Plan, Site, frame_push, is_heavy, is_leaf,
     open_children, place_counts,
 )
+from llgx._filter cimport scopes_forget
 from llgx._inside cimport site_of
 from llgx._lexer cimport DEAD, NO_SET, lexer_free, lexer_init, lexer_step, set_t, state_t
 from llgx._memory cimport (
@@ -41,6 +42,7 @@ from llgx._memory cimport (
     interner_put, map_clear, map_free, map_get, map_put, words_free,
 )
 from llgx._plan cimport plan_of, plans_forget, plans_free
+from llgx._scopes cimport scopes_begin, scopes_free
 from llgx._shared cimport shared_begin, shared_release
 from llgx._trie cimport TablePool, Trie, child_byte, child_node, table_release, tokens_end
 
@@ -65,6 +67,9 @@ cdef int engine_init(Engine* engine, TablePool* pool, uint32_t terminals) noexce
 
 cdef int engine_begin(Engine* engine) noexcept nogil:
     """To be called once the grammar is in place; -1 with a fault set when that fails."""
+    if engine.scopes != NULL and scopes_begin(engine) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return -1
     if parser_begin(&engine.parser) < 0:
         return -1
     shared_begin(engine)
@@ -76,6 +81,7 @@ cdef void engine_free(Engine* engine) noexcept nogil:
     lexer_free(&engine.lexer)
     parser_free(&engine.parser)
     _forget_masks(engine)
+    scopes_free(engine.scopes)
     free(engine.masks)
     free(engine.bitsets)
     map_free(&engine.bitset_index)
@@ -123,6 +129,8 @@ cdef void _forget_masks(Engine* engine) noexcept nogil:
     engine.mask_count = 0
     engine.mask_bytes = 0
     map_clear(&engine.mask_index)
+    if engine.scopes != NULL:
+        scopes_forget(engine.scopes)
 
 
 # --------------------------------------------------------------------------- one byte

@@ -34,6 +34,7 @@ cdef enum FaultCode:
     FAULT_LEXER_STATES = 5
     FAULT_ROWS = 6
     FAULT_ROW_ITEMS = 7
+    FAULT_SCOPES = 8
 
 
 cdef struct Fault:

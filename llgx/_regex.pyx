@@ -25,8 +25,9 @@ from libc.string cimport memcpy, memset
 
 from llgx._memory cimport (
     FAULT_EMPTINESS, FAULT_LEXER_STATES, FAULT_MEMORY, FAULT_NONE, FAULT_REGEX_DEPTH,
-    FAULT_REGEX_NODES, FAULT_ROWS, FAULT_ROW_ITEMS, NONE, UNKNOWN, Fault, Map, Words, arena_free,
-    arena_take, fault_set, interner_drop, interner_free, interner_put, map_free, map_get, map_put, words_free, words_push,
+    FAULT_REGEX_NODES, FAULT_ROWS, FAULT_ROW_ITEMS, FAULT_SCOPES, NONE, UNKNOWN, Fault, Map, Words,
+    arena_free, arena_take, fault_set, interner_drop, interner_free, interner_put, map_free,
+    map_get, map_put, words_free, words_push,
 )
 
 from llgx import ir as _ir
@@ -874,6 +875,7 @@ cdef dict _LIMIT_OF_FAULT = {
     FAULT_LEXER_STATES: ("lexer_states", "the lexer has too many states"),
     FAULT_ROWS: ("rows", "the parser has too many rows"),
     FAULT_ROW_ITEMS: ("row_items", "a parser row has too many items"),
+    FAULT_SCOPES: ("scopes", "there are too many lexemes to be told apart"),
 }
 
 

@@ -87,12 +87,22 @@ cdef struct PlanPool:    # see ``_shared.pyx``
     uint32_t free_places # of ``plans``
     size_t bytes         # of all plans
     size_t limit
+cdef struct Spans:       # see ``_spans.pyx``
+    uint32_t first[8]
+    uint32_t last[8]
+    bint single
+    uint32_t* tokens
+    uint32_t count
+    Spans* next
 
 cdef struct TablePool:
     Trie trie            # the main trie
     uint32_t words       # 64-bit words of a bitset over token ids
     uint32_t longest     # bytes of the longest text token
+    const uint8_t* text  # bytes of all tokens, one after the other
+    const uint64_t* text_at  # by token, and one more
     PyThread_type_lock lock  # of everything below
+    Spans* spans
     Table* tables
     size_t bytes         # of all tables
     size_t limit

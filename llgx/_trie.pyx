@@ -556,6 +556,8 @@ cdef class TokenTrie:
             memcpy(self.text + total, PyBytes_AS_STRING(data), length)
             total += length
         self.text_at[size] = total
+        self.pool.text = self.text
+        self.pool.text_at = self.text_at
         for i in excluded:
             if not 0 <= i < size:
                 raise VocabularyError(f"token {i} is not in the vocabulary of {size}")
@@ -614,6 +616,7 @@ cdef class TokenTrie:
         cdef uint32_t i
         cdef Table* table = self.pool.tables
         cdef Table* following
+        cdef Spans* spans = self.pool.spans
         while table != NULL:
             following = table.next
             _table_free(table)
@@ -625,6 +628,11 @@ cdef class TokenTrie:
         interner_free(&self.pool.shared.states)
         interner_free(&self.pool.shared.places)
         map_free(&self.pool.shared.index)
+        while spans != NULL:
+            self.pool.spans = spans.next
+            free(spans.tokens)
+            free(spans)
+            spans = self.pool.spans
         _trie_free(&self.pool.trie)
         free(self.text)
         free(self.text_at)

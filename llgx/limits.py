@@ -26,6 +26,8 @@ class Limits:
     ``lexer_states``       most lexer states, at about 300 bytes each.
     ``rows``               most interned parser rows.
     ``row_items``          most items in one row.
+    ``scopes``             most sets of finished lexemes that later ones have to differ from, and
+                           most places of matchers among them, at about 100 bytes each.
     ``heavy_nodes``        trie nodes below a node from which on it gets a memo or a table of its
                            own; no cap, but a trade of memory for time (tests set it low to reach
                            every path).
@@ -43,6 +45,7 @@ class Limits:
     lexer_states: int = 1_000_000
     rows: int = 1_000_000
     row_items: int = 20_000
+    scopes: int = 2_000_000
     heavy_nodes: int = 768
     mask_cache_bytes: int = 256_000_000
 

@@ -59,6 +59,7 @@ from tests.strategies import (
     dense_tokens,
     lark_text,
     random_grammar,
+    random_scoped_grammar,
     random_tokens,
 )
 
@@ -130,7 +131,7 @@ class Walk:
 def walk_of_seed(seed: int, steps: int = 24, tokens: TokenSet | None = None) -> Walk:
     """The walk that ``seed`` stands for, with ``tokens`` or with some that fit its grammar."""
     rng = random.Random(seed)
-    ir = random_grammar(rng)
+    ir = random_scoped_grammar(rng) if seed % 5 == 4 else random_grammar(rng)
     if tokens is None:
         kind = rng.random()
         if kind < 0.15:
@@ -419,8 +420,11 @@ def _smaller_grammars(ir: GrammarIR) -> Iterator[GrammarIR]:
             dataclasses.replace(terminal, regex=smaller)
             for smaller in _smaller_regexes(terminal.regex)
         ]
-        if terminal.lazy:
-            variants_of_terminal.append(dataclasses.replace(terminal, lazy=False))
+        for name, value in {"lazy": False, "distinct": False, "unique": False, "scope": ""}.items():
+            if getattr(terminal, name) != value:
+                variants_of_terminal.append(
+                    dataclasses.replace(terminal, **{name: value})  # type: ignore[arg-type]
+                )
         for variant in variants_of_terminal:
             terminals = list(ir.terminals)
             terminals[t] = variant

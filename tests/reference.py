@@ -18,6 +18,12 @@ What the twin and the engine both promise:
   where the guards then leave neither a terminal nor a complete text; there is no further look
   ahead, so such a grammar can reach a text that is neither complete nor continuable. So can maximal
   munch (``/a+/ "a"`` keeps on allowing ``a``); nothing else can.
+* Scopes (``Terminal.scope``, ``distinct``, ``unique``): where a lexeme ends, its distinct terminals
+  drop out if the scope has finished the same bytes, its closing terminals if the scope is directly
+  in a unique one that has finished the same text; what is left decides whether the bytes are
+  finished, whether a scope opens, whether one closes. A byte is refused after which no terminal has
+  a match that the scope has not finished, and within a scope that counts as an item one after which
+  every way to go on stays the beginning of a finished item until it is refused.
 * A matcher is stopped after a consumed end-of-generation token ("eog"), and where the text is
   complete and no byte can follow it ("complete").
 
@@ -49,6 +55,7 @@ from llgx.ir import (
     Rule,
     RuleRef,
     Symbol,
+    Terminal,
     TerminalRef,
 )
 
@@ -282,6 +289,11 @@ def can_continue(regex: Regex) -> bool:
     return any(not is_empty(derivative(regex, byte)) for byte in alphabet)
 
 
+def is_within(regex: Regex, texts: frozenset[bytes]) -> bool:
+    """Whether a normalised ``regex`` matches nothing but some of ``texts``."""
+    return is_empty(_intersection((regex, Complement(_alternation(map(Literal, texts))))))
+
+
 def nonempty(regex: Regex) -> Regex:
     """``regex`` without the empty string."""
     return _intersection((regex, Complement(EPSILON))) if nullable(regex) else regex
@@ -418,19 +430,34 @@ class Row:
     skippable: frozenset[int]  # skip terminals of their classes
 
 
+@dataclasses.dataclass(frozen=True)
+class Scope:
+    """What a distinct lexeme has to differ from.
+
+    ``text`` is everything from the opening lexeme on, where the scope is directly in a unique one.
+    """
+
+    finished: frozenset[bytes] = frozenset()
+    unique: bool = False
+    text: bytes | None = None
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class State:
     """A row and the lexeme in progress; one object for one content.
 
     ``lexemes`` holds (terminal, residual) pairs; ``partial`` tells whether the lexeme has bytes,
-    ``may_skip`` whether white space may come before the next real lexeme. ``after`` remembers
-    results of :meth:`ReferenceGrammar.step`.
+    ``may_skip`` whether white space may come before the next real lexeme. ``scopes`` has the
+    innermost scope at its end; ``text`` is the lexeme in progress where a scope may ask for it.
+    ``after`` remembers results of :meth:`ReferenceGrammar.step`.
     """
 
     row: Row
     may_skip: bool
     lexemes: frozenset[tuple[int, Regex]]
     partial: bool
+    scopes: tuple[Scope, ...] = (Scope(),)
+    text: bytes = b""
     after: dict[int, State | None] = dataclasses.field(default_factory=dict, repr=False)
 
 
@@ -444,11 +471,15 @@ class ReferenceGrammar:
         self._regexes = [normalise(terminal.regex) for terminal in ir.terminals]
         self._lexemes = [nonempty(regex) for regex in self._regexes]
         self._classes = byte_classes(self._regexes)
+        self._scoped = any(t.distinct or t.unique for t in ir.terminals)
+        if self._scoped:
+            self._classes = list(range(256))  # scopes tell all bytes apart
         self._bodies = self._productive_bodies(ir.rules)
         if not self._bodies[ir.start]:
             raise EmptyLanguageError("the grammar derives no text")
         self._scans: dict[tuple[Row, frozenset[int]], Row] = {}
-        self._states: dict[tuple[Row, bool, frozenset[tuple[int, Regex]], bool], State] = {}
+        self._states: dict[tuple[object, ...], State] = {}
+        self._ways_out: dict[State, bool] = {}
         root = Item(_ROOT, 0, _Body((RuleRef(ir.start),), None), 0, None)
         self.start = self._begin(self._close({root}), may_skip=ir.initial_skip)
 
@@ -546,27 +577,126 @@ class ReferenceGrammar:
     # ---- lexer
 
     def _state(
-        self, row: Row, may_skip: bool, lexemes: frozenset[tuple[int, Regex]], partial: bool
+        self,
+        row: Row,
+        may_skip: bool,
+        lexemes: frozenset[tuple[int, Regex]],
+        partial: bool,
+        scopes: tuple[Scope, ...],
+        text: bytes = b"",
     ) -> State:
-        key = row, may_skip, lexemes, partial
+        if not self._needs_text(lexemes, scopes):
+            text = b""
+        key = row, may_skip, lexemes, partial, scopes, text
         if key not in self._states:
             self._states[key] = State(*key)
         return self._states[key]
 
-    def _begin(self, row: Row, *, may_skip: bool) -> State:
+    def _needs_text(self, lexemes: Iterable[tuple[int, Regex]], scopes: tuple[Scope, ...]) -> bool:
+        terminals = [self.ir.terminals[t] for t, _ in lexemes]
+        return self._scoped and (
+            any(scope.text is not None for scope in scopes)
+            or any(terminal.distinct or terminal.scope for terminal in terminals)
+        )
+
+    def _begin(self, row: Row, *, may_skip: bool, scopes: tuple[Scope, ...] = (Scope(),)) -> State:
         """The state before the first byte of a lexeme."""
         terminals = row.allowed | row.skippable if may_skip else row.allowed
         lexemes = frozenset((t, self._lexemes[t]) for t in terminals)
-        return self._state(row, may_skip, lexemes, False)
+        return self._state(row, may_skip, lexemes, False, scopes)
 
-    def _emit(self, state: State, terminals: frozenset[int]) -> State:
+    def _emit(self, state: State, terminals: frozenset[int], lexeme: bytes) -> State | None:
         """The state after the lexeme in progress turned out to be any of ``terminals``.
 
-        Where white space is among them it is nothing else.
+        Where white space is among them it is nothing else. None where scopes refuse it.
         """
+        scopes = state.scopes
         if state.may_skip and terminals & state.row.skippable:
-            return self._begin(state.row, may_skip=not self.ir.skip_once)
-        return self._begin(self._scan(state.row, terminals), may_skip=True)
+            return self._begin(state.row, may_skip=not self.ir.skip_once, scopes=scopes)
+        if self._scoped:
+            left = frozenset(t for t in terminals if not self._is_finished(t, scopes, lexeme))
+            if not left:
+                return None
+            terminals = left
+            scopes = self._after_lexeme(scopes, [self.ir.terminals[t] for t in left], lexeme)
+        return self._begin(self._scan(state.row, terminals), may_skip=True, scopes=scopes)
+
+    def _is_finished(self, terminal: int, scopes: tuple[Scope, ...], lexeme: bytes) -> bool:
+        """Whether the scope, or the one around it, has had this before."""
+        description, inner = self.ir.terminals[terminal], scopes[-1]
+        if description.distinct and lexeme in inner.finished:
+            return True
+        return (
+            description.scope == "close"
+            and inner.text is not None
+            and inner.text + lexeme in scopes[-2].finished
+        )
+
+    @staticmethod
+    def _after_lexeme(
+        scopes: tuple[Scope, ...], terminals: Iterable[Terminal], lexeme: bytes
+    ) -> tuple[Scope, ...]:
+        terminals = list(terminals)
+        stack = [
+            scope if scope.text is None else dataclasses.replace(scope, text=scope.text + lexeme)
+            for scope in scopes
+        ]
+        if any(t.distinct for t in terminals):
+            stack[-1] = _with_finished(stack[-1], lexeme)
+        if any(t.scope == "open" for t in terminals):
+            unique = any(t.scope == "open" and t.unique for t in terminals)
+            stack.append(Scope(unique=unique, text=lexeme if stack[-1].unique else None))
+        elif any(t.scope == "close" for t in terminals) and len(stack) > 1:
+            closed = stack.pop()
+            if closed.text is not None:
+                stack[-1] = _with_finished(stack[-1], closed.text)
+        return tuple(stack)
+
+    def _can_end_well(self, state: State) -> bool:
+        """Whether some terminal has a match that the scope has not finished."""
+        if not self._scoped or (state.row.complete and not state.partial):
+            return True
+        for terminal, residual in state.lexemes:
+            if self._is_skip(state, terminal):
+                if state.partial:
+                    return True
+            elif not self.ir.terminals[terminal].distinct or not is_within(
+                residual, _rests(state.scopes[-1].finished, state.text)
+            ):
+                return True
+        return False
+
+    def _is_skip(self, state: State, terminal: int) -> bool:
+        return terminal in state.row.skippable
+
+    def _is_item_again(self, state: State) -> bool:
+        """Whether some scope that counts as an item is the beginning of a finished one so far."""
+        real = any(not self._is_skip(state, t) for t, _ in state.lexemes)
+        text = state.text if real else b""
+        return any(
+            scope.text is not None
+            and any(other.startswith(scope.text + text) for other in outer.finished)
+            for outer, scope in zip(state.scopes, state.scopes[1:], strict=False)
+        )
+
+    def _leads_out(self, state: State) -> bool:
+        """Whether a way leads to where no scope is like a finished item, or the text may end."""
+        if not self._scoped or not self._is_item_again(state):
+            return True
+        if state not in self._ways_out:
+            seen = {state}
+            waiting = [state]
+            found = False
+            while waiting and not found:
+                at = waiting.pop()
+                found = not self._is_item_again(at) or self.is_complete(at)
+                for byte in range(256) if not found else ():
+                    after = self._move(at, byte)
+                    if after is not None and after not in seen:
+                        seen.add(after)
+                        waiting.append(after)
+            self._ways_out[state] = found
+        return self._ways_out[state]
 
     def _derive(self, state: State, byte: int) -> frozenset[tuple[int, Regex]]:
         derived = ((t, derivative(residual, byte)) for t, residual in state.lexemes)
@@ -580,22 +710,36 @@ class ReferenceGrammar:
         return state.after[byte]
 
     def _step(self, state: State, byte: int) -> State | None:
+        after = self._move(state, byte)
+        return after if after is not None and self._leads_out(after) else None
+
+    def _move(self, state: State, byte: int) -> State | None:
+        current: State | None = state
         lexemes = self._derive(state, byte)
         if not lexemes:  # the longest lexeme ended before this byte, which then begins the next one
             matched = _matched(state.lexemes)
-            if not matched:
+            current = self._emit(state, matched, state.text) if matched else None
+            if current is None:
                 return None
-            state = self._emit(state, matched)
-            lexemes = self._derive(state, byte)
+            lexemes = self._derive(current, byte)
             if not lexemes:
                 return None
+        assert current is not None
+        text = current.text + bytes((byte,))
         matched = _matched(lexemes)
         lazy = frozenset(t for t in matched if self.ir.terminals[t].lazy)
         if lazy:
-            return _unless_dead(self._emit(state, lazy))
+            return self._unless_dead(self._emit(current, lazy, text))
         if len(matched) == len(lexemes) and not any(can_continue(r) for _, r in lexemes):
-            return _unless_dead(self._emit(state, matched))
-        return self._state(state.row, state.may_skip, lexemes, True)
+            return self._unless_dead(self._emit(current, matched, text))
+        after = self._state(current.row, current.may_skip, lexemes, True, current.scopes, text)
+        return after if self._can_end_well(after) else None
+
+    def _unless_dead(self, state: State | None) -> State | None:
+        """``state`` after a lexeme, None where nothing is left, neither to go on nor to end."""
+        if state is None or not (state.row.allowed or state.row.complete):
+            return None
+        return state if self._can_end_well(state) else None
 
     def run(self, text: bytes, state: State | None = None) -> State | None:
         """The state after ``text``, from the beginning or from ``state``."""
@@ -615,7 +759,8 @@ class ReferenceGrammar:
         if not state.partial:
             return state.row.complete
         matched = _matched(state.lexemes)
-        return bool(matched) and self._emit(state, matched).row.complete
+        after = self._emit(state, matched, state.text) if matched else None
+        return after is not None and after.row.complete
 
     def accepts(self, text: bytes) -> bool:
         """Whether the grammar describes ``text``."""
@@ -628,9 +773,12 @@ def _matched(lexemes: Iterable[tuple[int, Regex]]) -> frozenset[int]:
     return frozenset(terminal for terminal, residual in lexemes if nullable(residual))
 
 
-def _unless_dead(state: State) -> State | None:
-    """``state`` after a lexeme, None where guards have left no way to go on or to end."""
-    return state if state.row.allowed or state.row.complete else None
+def _with_finished(scope: Scope, text: bytes) -> Scope:
+    return dataclasses.replace(scope, finished=scope.finished | {text})
+
+
+def _rests(texts: Iterable[bytes], beginning: bytes) -> frozenset[bytes]:
+    return frozenset(t[len(beginning) :] for t in texts if t.startswith(beginning))
 
 
 # --------------------------------------------------------------------------------------------------

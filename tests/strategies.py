@@ -49,6 +49,7 @@ __all__ = [
     "lark_text",
     "random_grammar",
     "random_regex",
+    "random_scoped_grammar",
     "random_text",
     "random_tokens",
     "regexes",
@@ -478,6 +479,107 @@ def random_grammar(rng: random.Random) -> GrammarIR:
 
 
 # --------------------------------------------------------------------------------------------------
+# Scopes.
+
+_AB: Final = byte_set(b"ab")
+_DISTINCT: Final[tuple[Regex, ...]] = (
+    JSON_STRING,
+    sequence(b'"', star(_AB), b'"'),
+    sequence(b'"', Repeat(_AB, 0, 2), b'"'),
+    sequence(b'"', both(star(_AB), Complement(either(b"a", b"bb"))), b'"'),
+    both(JSON_STRING, Complement(either(b'"a"', b'"ab"'))),
+    INTEGER,
+    NUMBER,
+    plus(_AB),
+    Repeat(_AB, 1, 2),
+    either(b"a", b"b", b"ab"),
+    either(b"a", sequence(b"b", star(_AB))),
+    Literal(b'"a"'),
+)
+
+
+def _with_roles(rng: random.Random, ir: GrammarIR) -> GrammarIR:
+    """``ir`` with roles dealt out at random, sensible or not."""
+    terminals = [
+        dataclasses.replace(
+            terminal,
+            distinct=rng.random() < 0.4,
+            scope=rng.choice(("", "", "open", "close")),
+            unique=rng.random() < 0.4,
+        )
+        for terminal in ir.terminals
+    ]
+    return dataclasses.replace(ir, terminals=terminals)
+
+
+def random_scoped_grammar(rng: random.Random) -> GrammarIR:
+    """A grammar with distinct lexemes: mostly of the kind that JSON is, with few possible keys."""
+    if rng.random() < 0.25:
+        return _with_roles(rng, random_grammar(rng))
+    regexes = rng.sample(_DISTINCT, 3)
+    terminals = [
+        Terminal("OPEN", Literal(b"{"), scope="open"),
+        Terminal("CLOSE", Literal(b"}"), scope="close"),
+        Terminal("LIST", Literal(b"["), scope="open", unique=rng.random() < 0.6),
+        Terminal("END", Literal(b"]"), scope="close"),
+        Terminal("COMMA", Literal(b",")),
+        Terminal("COLON", Literal(b":")),
+        Terminal("KEY", regexes[0], distinct=True, lazy=rng.random() < 0.05),
+        Terminal("ITEM", regexes[1], distinct=rng.random() < 0.8),
+        Terminal("VALUE", regexes[2], distinct=rng.random() < 0.2),
+    ]
+    opening, closing, start, end, comma, colon, key, item, value = map(TerminalRef, range(9))
+    values: list[Symbol] = [value, RuleRef(1), RuleRef(4)]
+    items: list[Symbol] = [item, RuleRef(1), RuleRef(4)]
+    pairs = [Production((key, colon, RuleRef(3)))]
+    if rng.random() < 0.3:
+        terminals.append(Terminal("NAME", Literal(rng.choice((b'"a"', b'"id"', b"a", b"b")))))
+        pairs.append(Production((TerminalRef(9), colon, value)))
+    members = [[RuleRef(2)], [RuleRef(2), comma, RuleRef(2)], [RuleRef(5)]]
+    bodies: list[list[Symbol]] = [[], *(list(body) for body in members)]
+    rules = [
+        Rule("start", [Production((s,)) for s in rng.sample(items[1:], rng.randint(1, 2))]),
+        Rule(
+            "object",
+            [Production((opening, *b, closing)) for b in rng.sample(bodies, rng.randint(1, 3))],
+        ),
+        Rule("pair", pairs),
+        Rule("value", [Production((s,)) for s in rng.sample(values, rng.randint(1, 3))]),
+        Rule("array", [Production((start, RuleRef(6), end))]),
+        Rule("pairs", [Production((RuleRef(2),)), Production((RuleRef(5), comma, RuleRef(2)))]),
+        Rule("items", _items(rng, comma)),
+        Rule("item", [Production((s,)) for s in rng.sample(items, rng.randint(1, 3))]),
+    ]
+    skip = [-1]
+    if rng.random() < 0.4:
+        skip = [len(terminals)]
+        terminals.append(Terminal("SPACE", rng.choice((plus(_SPACE), Literal(b" ")))))
+    ir = GrammarIR(
+        rules,
+        terminals,
+        start=0,
+        skip=skip,
+        skip_once=rng.random() < 0.3,
+        initial_skip=rng.random() < 0.2,
+    )
+    try:
+        ReferenceGrammar(ir)
+    except EmptyLanguageError:
+        return random_scoped_grammar(rng)
+    return ir
+
+
+def _items(rng: random.Random, comma: TerminalRef) -> list[Production]:
+    one, more = RuleRef(7), RuleRef(6)
+    bodies: list[list[Symbol]] = [[one], [more, comma, one]]
+    if rng.random() < 0.3:
+        bodies = [[one, comma, one]]
+    if rng.random() < 0.5:
+        bodies.append([])
+    return [Production(tuple(body)) for body in bodies]
+
+
+# --------------------------------------------------------------------------------------------------
 # Texts and vocabularies.
 
 
@@ -587,6 +689,8 @@ def lark_text(ir: GrammarIR) -> str:
     """
     if len(ir.skip) > 1:
         raise NotPrintableError("two classes of skip")
+    if any(terminal.distinct or terminal.unique for terminal in ir.terminals):
+        raise NotPrintableError("distinct lexemes")
     options = {
         "allow_initial_skip": ir.initial_skip,
         "ignore_once": ir.skip_once,

@@ -1,0 +1,503 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: initializedcheck=False, cdivision=True
+"""What scopes take out of a mask.
+
+The mask of (row, lexer state) is shared by all scopes; this module removes the few tokens that one
+scope refuses. A token can be refused for three reasons only, and each has its own way to be found:
+
+* It goes on with the lexeme in progress (or, in a tracked scope, with the text of the scope) as a
+  sibling does: the siblings' texts and the token trie are walked together.
+* It holds a whole distinct lexeme (or the beginning of a tracked scope). Few tokens do. Which,
+  depends on (row, lexer state) alone and is kept as a list of *suspects* with the texts of those
+  lexemes; only where a sibling is among them are they looked at, byte by byte.
+* It ends or begins a lexeme where the scope has used up what a terminal can match. Only in grammars
+  in which what is left of a distinct terminal may be finite. There every token that does not
+  stay inside one lexeme is looked at, and what was removed is kept per (row, state, context).
+
+Invariant: a token that is not looked at is one that :func:`place_step` allows.
+
+Cost: a map lookup where nothing is in the way, some 100 ns beside a few siblings; a thorough
+filter costs about 0.1 µs for each token that ends the lexeme in progress.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from llgx._earley cimport parser_scan, row_state, row_t
+from llgx._engine cimport (
+    ROLE_CLOSE, ROLE_DISTINCT, ROLE_OPEN, ROLE_PLAIN, Base, Engine, Inside, Place, Scopes,
+    child_place, is_leaf,
+)
+from llgx._inside cimport inside_of
+from llgx._lexer cimport DEAD, NO_SET, lexer_saturate, lexer_step, set_t, state_t
+from llgx._memory cimport (
+    FAULT_MEMORY, NONE, Words, fault_set, interner_free, interner_put, map_clear, map_get, map_put,
+    words_free, words_push,
+)
+from llgx._regex cimport node_t, regex_derive, regex_nullable
+from llgx._residuals cimport residual_first, residual_last
+from llgx._scopes cimport (
+    frame_words, place_copy, place_is_tracked, place_load, place_step, place_store, set_roles,
+    state_roles,
+)
+from llgx._spans cimport spans_of
+from llgx._texts cimport (
+    NO_TEXTS, TextCursor, texts_after, texts_branches, texts_final, texts_insert, texts_meet,
+    texts_step, texts_t,
+)
+from llgx._trie cimport Spans, Trie, child_byte, child_node, tokens_end
+
+cdef enum:
+    WALK_WORDS = 4
+    PLACE_WORDS = 5
+
+
+cdef void scopes_forget(Scopes* scopes) noexcept nogil:
+    """Drop all lists."""
+    cdef uint32_t none = 0
+    interner_free(&scopes.lists)
+    interner_put(&scopes.lists, &none, 0)
+    map_clear(&scopes.suspects)
+    map_clear(&scopes.removals)
+
+
+# --------------------------------------------------------------------------- single tokens
+
+cdef inline void _remove(Engine* engine, uint64_t* bits, uint32_t token) noexcept nogil:
+    if (bits[token >> 6] >> (token & 63)) & 1:
+        bits[token >> 6] &= ~(<uint64_t>1 << (token & 63))
+        if engine.scopes.thorough and words_push(&engine.scopes.found, token) < 0:
+            fault_set(&engine.fault, FAULT_MEMORY)
+
+
+cdef void _remove_below(Engine* engine, uint64_t* bits, uint32_t node) noexcept nogil:
+    """Remove the tokens of a node of the main trie and below."""
+    cdef Trie* trie = &engine.pool.trie
+    cdef uint32_t i
+    for i in range(trie.nodes[node].tokens_at, tokens_end(trie, node)):
+        _remove(engine, bits, trie.tokens[i])
+
+
+cdef void _look_at(
+    Engine* engine, const Place* place, uint64_t* bits, uint32_t token
+) noexcept nogil:
+    """Remove a token if it is refused."""
+    cdef Place* after = &engine.scopes.places[1]
+    cdef uint64_t i
+    if not (bits[token >> 6] >> (token & 63)) & 1:
+        return
+    place_copy(engine, after, place)
+    for i in range(engine.pool.text_at[token], engine.pool.text_at[token + 1]):
+        if not place_step(engine, after, engine.pool.text[i]):
+            _remove(engine, bits, token)
+            return
+
+
+cdef void _look_below(
+    Engine* engine, const Place* place, uint64_t* bits, uint32_t node
+) noexcept nogil:
+    cdef Trie* trie = &engine.pool.trie
+    cdef uint32_t i
+    for i in range(trie.nodes[node].tokens_at, tokens_end(trie, node)):
+        if engine.fault.code:
+            return
+        _look_at(engine, place, bits, trie.tokens[i])
+
+
+# --------------------------------------------------------------------------- along siblings
+
+cdef int _ends_as_sibling(Engine* engine, set_t emitted) noexcept nogil:
+    """What becomes of a lexeme that a sibling has too, where ``emitted`` would be emitted: 0 is
+    goes through, 1 it has to be looked at, 2 it is refused."""
+    cdef uint32_t roles
+    if emitted == NO_SET or engine.lexer.set_is_skip[emitted]:
+        return 0
+    roles = set_roles(engine, emitted)
+    if not roles & ROLE_DISTINCT:
+        return 0
+    return 1 if roles & ROLE_PLAIN else 2
+
+
+cdef void _walk_lexeme(
+    Engine* engine, const Place* place, TextCursor cursor, uint64_t* bits
+) noexcept nogil:
+    """Follow the token trie along those siblings that begin as the lexeme in progress does."""
+    cdef Scopes* scopes = engine.scopes
+    cdef Trie* trie = &engine.pool.trie
+    cdef Words todo
+    cdef uint8_t bytes[256]
+    cdef uint32_t node, i, count, at, child
+    cdef int verdict
+    cdef state_t state, target
+    cdef TextCursor after
+    memset(&todo, 0, sizeof(Words))
+    node = 0
+    state = place.state
+    while not engine.fault.code:
+        if texts_final(&scopes.texts, &cursor):
+            verdict = _ends_as_sibling(engine, engine.lexer.states[state].accept)
+            if verdict:
+                for i in range(trie.nodes[node].children, trie.nodes[node + 1].children):
+                    if lexer_step(&engine.lexer, state, child_byte(trie, i)) != DEAD:
+                        continue
+                    if verdict == 2:
+                        _remove_below(engine, bits, child_node(trie, i))
+                    else:
+                        _look_below(engine, place, bits, child_node(trie, i))
+        if scopes.thorough and node:
+            for i in range(trie.nodes[node].tokens_at, trie.nodes[node + 1].tokens_at):
+                _look_at(engine, place, bits, trie.tokens[i])
+        count = texts_branches(&scopes.texts, &cursor, bytes)
+        for i in range(count):
+            at = child_place(trie, node, bytes[i])
+            if at == NONE:
+                continue
+            child = child_node(trie, at)
+            target = lexer_step(&engine.lexer, state, bytes[i])
+            if target == DEAD:
+                continue
+            after = cursor
+            texts_step(&scopes.texts, &after, bytes[i])
+            if engine.lexer.states[target].eager != NO_SET:
+                if texts_final(&scopes.texts, &after):
+                    verdict = _ends_as_sibling(engine, engine.lexer.states[target].eager)
+                    if verdict == 2:
+                        _remove_below(engine, bits, child)
+                    elif verdict == 1:
+                        _look_below(engine, place, bits, child)
+                continue
+            if words_push(&todo, child) < 0 or words_push(&todo, target) < 0 \
+                    or words_push(&todo, after.node) < 0 or words_push(&todo, after.offset) < 0:
+                fault_set(&engine.fault, FAULT_MEMORY)
+        if todo.size == 0:
+            break
+        todo.size -= WALK_WORDS
+        node = todo.at[todo.size]
+        state = todo.at[todo.size + 1]
+        cursor.node = todo.at[todo.size + 2]
+        cursor.offset = todo.at[todo.size + 3]
+    words_free(&todo)
+
+
+cdef void _walk_scope(Engine* engine, const Place* place, uint64_t* bits) noexcept nogil:
+    """Follow the token trie for as long as the text of a tracked scope is that of a sibling."""
+    cdef Trie* trie = &engine.pool.trie
+    cdef Place* at = &engine.scopes.places[5]
+    cdef Place* after = &engine.scopes.places[1]
+    cdef Words todo
+    cdef uint32_t node = 0, i, child, context
+    memset(&todo, 0, sizeof(Words))
+    place_copy(engine, at, place)
+    while not engine.fault.code:
+        for i in range(trie.nodes[node].children, trie.nodes[node + 1].children):
+            if lexer_step(&engine.lexer, at.state, child_byte(trie, i)) == DEAD and (
+                at.fresh or engine.lexer.states[at.state].accept == NO_SET
+            ):
+                continue
+            child = child_node(trie, i)
+            place_copy(engine, after, at)
+            if not place_step(engine, after, child_byte(trie, i)):
+                if engine.fault.code:
+                    break
+                _remove_below(engine, bits, child)
+            elif not is_leaf(trie, child) \
+                    and place_is_tracked(engine, after):
+                context = place_store(engine, after)
+                if words_push(&todo, child) < 0 or words_push(&todo, after.row) < 0 \
+                        or words_push(&todo, after.state) < 0 \
+                        or words_push(&todo, after.fresh) < 0 or words_push(&todo, context) < 0:
+                    fault_set(&engine.fault, FAULT_MEMORY)
+        if todo.size == 0:
+            break
+        todo.size -= PLACE_WORDS
+        node = todo.at[todo.size]
+        place_load(
+            engine, at, todo.at[todo.size + 1], todo.at[todo.size + 2], todo.at[todo.size + 3],
+            todo.at[todo.size + 4]
+        )
+    words_free(&todo)
+
+
+# --------------------------------------------------------------------------- suspects
+
+# A list of suspects: [scopes that close in a token at the most, texts of the distinct lexemes in
+# them, number of tokens to be looked at in any case, those, the others].
+
+cdef bint _ask_spans(Engine* engine) noexcept nogil:
+    """Find out which tokens of the vocabulary may be suspects at all."""
+    cdef Scopes* scopes = engine.scopes
+    cdef uint32_t first[8]
+    cdef uint32_t last[8]
+    cdef uint32_t openings[8]
+    cdef uint32_t terminal, i
+    cdef node_t node
+    cdef bint single = False
+    memset(first, 0, sizeof(first))
+    memset(last, 0, sizeof(last))
+    memset(openings, 0, sizeof(openings))
+    for terminal in range(engine.lexer.terminal_count):
+        node = engine.lexer.initial[terminal]
+        if scopes.roles[terminal] & ROLE_DISTINCT:
+            residual_first(&engine.lexer.rx, node, first)
+            residual_last(&engine.lexer.rx, node, last, 0)
+            for i in range(engine.lexer.rx.class_count):
+                if regex_nullable(&engine.lexer.rx, regex_derive(&engine.lexer.rx, node, i)):
+                    single = True
+        if scopes.roles[terminal] & ROLE_OPEN:
+            residual_first(&engine.lexer.rx, node, openings)
+    if engine.fault.code:
+        return False
+    scopes.spans[0] = spans_of(engine.pool, first, last, single)
+    if scopes.unique:
+        scopes.spans[1] = spans_of(engine.pool, openings, openings, True)
+    if scopes.spans[0] == NULL or (scopes.unique and scopes.spans[1] == NULL):
+        scopes.spans[0] = NULL
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return False
+    return True
+
+
+cdef struct Trial:       # what a token does, scopes left aside
+    uint32_t closes      # scopes closed before the last whole distinct lexeme
+    bint repeats         # it may end two equal distinct lexemes, or opens a scope
+    bint whole           # it holds a distinct lexeme
+
+
+cdef Trial _try_token(
+    Engine* engine, row_t row, state_t state, bint fresh, uint32_t token, texts_t* texts
+) noexcept nogil:
+    """Read a token that the mask allows without its scopes, adding whole distinct lexemes to
+    ``texts``."""
+    cdef Scopes* scopes = engine.scopes
+    cdef const uint8_t* text = engine.pool.text + engine.pool.text_at[token]
+    cdef uint32_t length = <uint32_t>(engine.pool.text_at[token + 1] - engine.pool.text_at[token])
+    cdef uint32_t i, begin = 0 if fresh else NONE
+    cdef uint32_t roles, closes = 0
+    cdef bint ended = False
+    cdef int stage
+    cdef Trial trial
+    cdef state_t target
+    cdef set_t emitted
+    memset(&trial, 0, sizeof(Trial))
+    for i in range(length):
+        target = lexer_step(&engine.lexer, state, text[i])
+        # Stage 0: the lexeme that ends before this byte; stage 1: one that ends with it.
+        for stage in range(2):
+            if stage == 0:
+                if target != DEAD:
+                    continue
+                emitted = engine.lexer.states[state].accept
+            else:
+                emitted = engine.lexer.states[target].eager
+                if emitted == NO_SET:
+                    continue
+            row = parser_scan(&engine.parser, row, emitted)
+            if not engine.lexer.set_is_skip[emitted]:
+                roles = set_roles(engine, emitted)
+                if roles & ROLE_DISTINCT:
+                    if begin != NONE:
+                        texts[0] = texts_insert(
+                            &scopes.texts, texts[0], text + begin, i + stage - begin
+                        )
+                        if texts[0] == NONE:
+                            texts[0] = NO_TEXTS
+                            fault_set(&engine.fault, FAULT_MEMORY)
+                        trial.whole = True
+                        trial.closes = closes
+                        trial.repeats = trial.repeats or ended
+                    ended = True
+                if roles & ROLE_OPEN and scopes.unique:
+                    trial.repeats = True
+                elif roles & ROLE_CLOSE:
+                    closes += 1
+            begin = i + stage
+            target = row_state(&engine.parser, row)
+            if stage == 0:
+                target = lexer_step(&engine.lexer, target, text[i])
+        state = target
+        if engine.fault.code:
+            break
+    return trial
+
+
+cdef uint32_t _make_suspects(
+    Engine* engine, row_t row, state_t state, bint fresh, const uint64_t* bits
+) noexcept nogil:
+    """The suspects among the tokens of a mask; their list, 0 for none."""
+    cdef Scopes* scopes = engine.scopes
+    cdef const Spans* spans
+    cdef uint32_t which, i, token, index, count = 0, closes = 0
+    cdef const Inside* inside
+    cdef bint within
+    cdef uint32_t k
+    cdef texts_t texts = NO_TEXTS
+    cdef Trial trial
+    if scopes.spans[0] == NULL and not _ask_spans(engine):
+        return 0
+    index = inside_of(engine, 0, lexer_saturate(&engine.lexer, state))
+    if index == NONE:
+        return 0
+    scopes.found.size = 0        # in any case
+    scopes.texts_found.size = 0  # the others
+    for which in range(2):
+        spans = scopes.spans[which]
+        if spans == NULL:
+            continue
+        for i in range(spans.count):
+            token = spans.tokens[i]
+            if not (bits[token >> 6] >> (token & 63)) & 1:
+                continue
+            inside = &engine.insides[index]
+            within = False
+            for k in range(inside.base_count):
+                if inside.bases[k].removed == inside.bases[k].removed_end and \
+                        (inside.bases[k].bits[token >> 6] >> (token & 63)) & 1:
+                    within = True
+            if within:
+                continue
+            trial = _try_token(engine, row, state, fresh, token, &texts)
+            if engine.fault.code:
+                return 0
+            if trial.repeats:
+                if words_push(&scopes.found, token) < 0:
+                    fault_set(&engine.fault, FAULT_MEMORY)
+            elif trial.whole:
+                if words_push(&scopes.texts_found, token) < 0:
+                    fault_set(&engine.fault, FAULT_MEMORY)
+            if trial.whole and trial.closes > closes:
+                closes = trial.closes
+    if engine.fault.code or scopes.found.size + scopes.texts_found.size == 0:
+        return 0
+    count = <uint32_t>scopes.found.size
+    scopes.words.size = 0
+    if words_push(&scopes.words, closes) < 0 or words_push(&scopes.words, texts) < 0 \
+            or words_push(&scopes.words, count) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+    for i in range(count):
+        if words_push(&scopes.words, scopes.found.at[i]) < 0:
+            fault_set(&engine.fault, FAULT_MEMORY)
+    for i in range(<uint32_t>scopes.texts_found.size):
+        if words_push(&scopes.words, scopes.texts_found.at[i]) < 0:
+            fault_set(&engine.fault, FAULT_MEMORY)
+    if engine.fault.code:
+        return 0
+    index = interner_put(&scopes.lists, scopes.words.at, <uint32_t>scopes.words.size)
+    if index == NONE:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return 0
+    engine.mask_bytes += 4 * scopes.words.size + 16
+    return index
+
+
+cdef void _filter_suspects(Engine* engine, const Place* place, uint64_t* bits) noexcept nogil:
+    cdef Scopes* scopes = engine.scopes
+    cdef uint64_t key = (
+        (<uint64_t>place.row << 32) | place.state | (<uint64_t>place.fresh << 31)
+    )
+    cdef uint32_t known = map_get(&scopes.suspects, 0, key)
+    cdef const uint32_t* words
+    cdef const uint32_t* frame
+    cdef uint32_t i, length
+    cdef int meets = 0
+    if known == NONE:
+        known = _make_suspects(engine, place.row, place.state, place.fresh, bits)
+        if engine.fault.code:
+            return
+        if map_put(&scopes.suspects, 0, key, known) < 0:
+            fault_set(&engine.fault, FAULT_MEMORY)
+            return
+        engine.mask_bytes += 48
+    if known == 0:
+        return
+    words = scopes.lists.entries[known].words
+    length = scopes.lists.entries[known].length
+    for i in range(words[2]):
+        _look_at(engine, place, bits, words[3 + i])
+    frame = frame_words(scopes, place.frame)
+    for i in range(words[0] + 1):
+        meets = texts_meet(&scopes.texts, words[1], frame[1])
+        if meets or frame[0] == NONE:
+            break
+        frame = frame_words(scopes, frame[0])
+    if meets < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+    if meets:
+        for i in range(3 + words[2], length):
+            _look_at(engine, place, bits, words[i])
+
+
+# --------------------------------------------------------------------------- all together
+
+cdef void _filter_all(Engine* engine, const Place* place, uint64_t* bits) noexcept nogil:
+    """Look at every token but those that stay inside the lexeme in progress for certain."""
+    cdef uint32_t index = inside_of(engine, 0, lexer_saturate(&engine.lexer, place.state))
+    cdef Inside inside
+    cdef Trie* trie = &engine.pool.trie
+    cdef uint32_t word, token, i, j, place_of
+    cdef uint64_t left
+    cdef const Base* base
+    if index == NONE:
+        return
+    inside = engine.insides[index]
+    for word in range(engine.words):
+        left = bits[word]
+        for i in range(inside.base_count):
+            left &= ~inside.bases[i].bits[word]
+        token = 64 * word
+        while left and not engine.fault.code:
+            if left & 1:
+                _look_at(engine, place, bits, token)
+            left >>= 1
+            token += 1
+    for i in range(inside.base_count):
+        base = &inside.bases[i]
+        for j in range(base.removed, base.removed_end, 2):
+            for place_of in range(inside.removed[j], inside.removed[j + 1]):
+                if engine.fault.code:
+                    return
+                _look_at(engine, place, bits, trie.tokens[place_of])
+
+
+cdef int scopes_filter(
+    Engine* engine, row_t row, state_t state, bint fresh, uint32_t context, uint64_t* bits
+) noexcept nogil:
+    """Take out of the mask of (row, state) what is refused in a context.
+
+    -1 with a fault set when that fails.
+    """
+    cdef Scopes* scopes = engine.scopes
+    cdef Place* place = &scopes.places[0]
+    cdef uint64_t key = (<uint64_t>row << 32) | state | (<uint64_t>fresh << 31)
+    cdef uint32_t known, i
+    cdef const uint32_t* words
+    cdef TextCursor cursor
+    if scopes.thorough:
+        known = map_get(&scopes.removals, key, context)
+        if known != NONE:
+            words = scopes.lists.entries[known].words
+            for i in range(scopes.lists.entries[known].length):
+                bits[words[i] >> 6] &= ~(<uint64_t>1 << (words[i] & 63))
+            return 0
+    place_load(engine, place, row, state, fresh, context)
+    if not scopes.thorough:
+        _filter_suspects(engine, place, bits)
+    elif not engine.fault.code:
+        scopes.found.size = 0
+        _filter_all(engine, place, bits)
+    if not fresh and not engine.fault.code and state_roles(engine, state) & ROLE_DISTINCT:
+        cursor = texts_after(
+            &scopes.texts, frame_words(scopes, place.frame)[1], place.text + place.pending,
+            place.size - place.pending
+        )
+        if cursor.node != NONE:
+            _walk_lexeme(engine, place, cursor, bits)
+    if not engine.fault.code and place_is_tracked(engine, place):
+        _walk_scope(engine, place, bits)
+    if scopes.thorough and not engine.fault.code:
+        if scopes.found.size == 0 and words_push(&scopes.found, 0) == 0:
+            scopes.found.size = 0
+        known = interner_put(&scopes.lists, scopes.found.at, <uint32_t>scopes.found.size)
+        if known == NONE or map_put(&scopes.removals, key, context, known) < 0:
+            fault_set(&engine.fault, FAULT_MEMORY)
+        engine.mask_bytes += 4 * scopes.found.size + 64
+    return -1 if engine.fault.code else 0

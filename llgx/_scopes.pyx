@@ -1,0 +1,656 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: initializedcheck=False, cdivision=True
+"""Scopes: which lexemes a distinct one has to differ from.
+
+Rows know nothing of scopes, so that rows, lexer states and masks stay shared. In grammars with
+distinct terminals, and in no others, a matcher's entry also has a *context*, an interned (scope,
+running text, lexeme in progress). A scope is a *frame*: the frame around it, the set of its
+finished distinct lexemes (``_texts``), and flags. While bytes are read all this is unpacked into a
+:c:type:`Place`.
+
+What a scope does to the language, as :func:`place_step` has it:
+
+* Where a lexeme ends, its distinct terminals drop out of the emitted set if the scope holds these
+  bytes, and its closing terminals if the scope is *tracked* (directly in a unique scope) and the
+  scope around it holds the text from its opening lexeme on. An empty set is a byte refused. The
+  terminals that are left decide what becomes of the scope: it gets the bytes if one of them is
+  distinct, then one opens if one of them opens, else one closes if one of them closes.
+* A byte is refused after which no terminal has a match that the scope does not hold already.
+* Within a tracked scope a byte is refused after which every way to go on leads along the texts of
+  siblings to an end that is refused.
+
+Invariant: a frame never changes; what a frame, chain or context was made from is its whole content.
+
+Cost: a byte costs what it costs without scopes, and a few instructions; the end of a distinct
+lexeme is a set insertion. Only inside tracked scopes, while the text is that of a sibling so far,
+does a byte cost a search.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcpy, memset
+
+from llgx._earley cimport parser_scan, row_accepts, row_state, row_t
+from llgx._engine cimport (
+    FRAME_INSIDE, FRAME_TRACKED, FRAME_UNIQUE, ROLE_CLOSE, ROLE_DISTINCT, ROLE_KNOWN, ROLE_OPEN,
+    ROLE_PLAIN, ROLE_SKIP, ROLE_UNIQUE, Engine, Place, Scopes,
+)
+from llgx._lexer cimport DEAD, NO_SET, lexer_set, lexer_step, set_t, state_t
+from llgx._memory cimport (
+    FAULT_MEMORY, FAULT_SCOPES, NONE, Interner, Map, Words, fault_set, interner_drop, interner_free,
+    interner_put, map_free, map_get, map_put, words_free, words_push, words_reserve,
+)
+from llgx._residuals cimport residual_is_endless, residual_is_within
+from llgx._texts cimport (
+    NO_TEXTS, TextCursor, texts_after, texts_contain, texts_free, texts_init, texts_insert, texts_t,
+)
+
+cdef enum:
+    SEARCH_STEPS = 200000  # bytes tried by one search along the texts of siblings
+    FRAME_WORDS = 4
+
+
+# --------------------------------------------------------------------------- life
+
+cdef Scopes* scopes_new(uint32_t terminals) noexcept nogil:
+    """Room for the roles of so many terminals, still to be set; NULL when memory is out."""
+    cdef Scopes* scopes = <Scopes*>calloc(1, sizeof(Scopes))
+    if scopes == NULL:
+        return NULL
+    scopes.limit = 2000000
+    scopes.roles = <uint8_t*>calloc(terminals + 1, 1)
+    if scopes.roles == NULL:
+        scopes_free(scopes)
+        return NULL
+    return scopes
+
+
+cdef void scopes_free(Scopes* scopes) noexcept nogil:
+    cdef uint32_t i
+    if scopes == NULL:
+        return
+    free(scopes.roles)
+    texts_free(&scopes.texts)
+    interner_free(&scopes.frames)
+    interner_free(&scopes.chains)
+    interner_free(&scopes.contexts)
+    free(scopes.set_roles)
+    free(scopes.state_roles)
+    words_free(&scopes.words)
+    words_free(&scopes.found)
+    words_free(&scopes.texts_found)
+    for i in range(6):
+        free(scopes.places[i].text)
+    interner_free(&scopes.lists)
+    map_free(&scopes.suspects)
+    map_free(&scopes.removals)
+    free(scopes)
+
+
+cdef int scopes_begin(Engine* engine) noexcept nogil:
+    """To be called once the terminals are in place; -1 when memory is out."""
+    cdef Scopes* scopes = engine.scopes
+    cdef uint32_t words[FRAME_WORDS]
+    cdef uint32_t i
+    memset(words, 0, sizeof(words))
+    words[0] = NONE
+    if texts_init(&scopes.texts) < 0 or interner_put(&scopes.frames, words, FRAME_WORDS) != 0 \
+            or interner_put(&scopes.chains, words, 2) != 0 \
+            or interner_put(&scopes.lists, words, 0) != 0:
+        return -1
+    words[0] = 0
+    if interner_put(&scopes.contexts, words, 3) != 0:
+        return -1
+    for i in range(engine.lexer.terminal_count):
+        if scopes.roles[i] & ROLE_UNIQUE:
+            scopes.unique = True
+        if scopes.roles[i] & ROLE_DISTINCT \
+                and not residual_is_endless(&engine.lexer.rx, engine.lexer.initial[i]):
+            scopes.thorough = True
+    return 0
+
+
+cdef uint32_t scopes_count(const Scopes* scopes) noexcept nogil:
+    """What ``Limits.scopes`` limits."""
+    return scopes.frames.count + scopes.chains.count + scopes.contexts.count \
+        + scopes.texts.nodes.count
+
+
+cdef uint32_t _kept(
+    Engine* engine, Interner* interner, const uint32_t* words, size_t length
+) noexcept nogil:
+    """Intern; 0, the first of its kind, with a fault set when that fails."""
+    cdef uint32_t before = interner.count
+    cdef uint32_t made = interner_put(interner, words, <uint32_t>length)
+    if made == NONE:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return 0
+    if interner.count > before and scopes_count(engine.scopes) > engine.scopes.limit:
+        interner_drop(interner)
+        fault_set(&engine.fault, FAULT_SCOPES)
+        return 0
+    return made
+
+
+# --------------------------------------------------------------------------- roles
+
+cdef uint8_t* _role_of(uint8_t** table, uint32_t* room, uint32_t index) noexcept nogil:
+    """The entry of a table that grows; NULL when memory is out."""
+    cdef uint32_t size
+    cdef uint8_t* grown
+    if index >= room[0]:
+        size = room[0] * 2 if room[0] else 256
+        while size <= index:
+            size *= 2
+        grown = <uint8_t*>realloc(table[0], size)
+        if grown == NULL:
+            return NULL
+        memset(grown + room[0], 0, size - room[0])
+        table[0] = grown
+        room[0] = size
+    return table[0] + index
+
+
+cdef inline uint8_t _terminal_roles(Engine* engine, uint32_t terminal) noexcept nogil:
+    cdef uint8_t roles
+    if engine.lexer.skip[terminal]:
+        return ROLE_SKIP
+    roles = engine.scopes.roles[terminal]
+    return roles if roles & ROLE_DISTINCT else roles | ROLE_PLAIN
+
+
+cdef uint32_t state_roles(Engine* engine, state_t state) noexcept nogil:
+    """The roles of the terminals that a lexer state holds."""
+    cdef Scopes* scopes = engine.scopes
+    cdef uint8_t* known = _role_of(&scopes.state_roles, &scopes.state_room, state)
+    cdef const uint32_t* words = engine.lexer.vectors.entries[state].words
+    cdef uint32_t i
+    cdef uint8_t roles = ROLE_KNOWN
+    if known == NULL:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return 0
+    if not known[0]:
+        for i in range(0, engine.lexer.vectors.entries[state].length, 2):
+            roles |= _terminal_roles(engine, words[i])
+        known[0] = roles
+    return known[0]
+
+
+cdef uint32_t set_roles(Engine* engine, set_t terminals) noexcept nogil:
+    cdef Scopes* scopes = engine.scopes
+    cdef uint8_t* known = _role_of(&scopes.set_roles, &scopes.set_room, terminals)
+    cdef const uint32_t* words = engine.lexer.sets.entries[terminals].words
+    cdef uint32_t i
+    cdef uint8_t roles = ROLE_KNOWN
+    if known == NULL:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return 0
+    if not known[0]:
+        for i in range(engine.lexer.sets.entries[terminals].length):
+            roles |= _terminal_roles(engine, words[i])
+        known[0] = roles
+    return known[0]
+
+
+cdef set_t _without(Engine* engine, set_t terminals, uint32_t role) noexcept nogil:
+    """The terminals of a set that do not have a role."""
+    cdef Scopes* scopes = engine.scopes
+    cdef const uint32_t* words = engine.lexer.sets.entries[terminals].words
+    cdef uint32_t i
+    scopes.words.size = 0
+    if words_reserve(&scopes.words, engine.lexer.sets.entries[terminals].length + 1) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NO_SET
+    for i in range(engine.lexer.sets.entries[terminals].length):
+        if not _terminal_roles(engine, words[i]) & role:
+            words_push(&scopes.words, words[i])
+    return lexer_set(&engine.lexer, scopes.words.at, <uint32_t>scopes.words.size)
+
+
+# --------------------------------------------------------------------------- places
+
+cdef bint _reserve(Engine* engine, Place* place, size_t extra) noexcept nogil:
+    cdef size_t room = place.room * 2 if place.room else 256
+    cdef uint8_t* grown
+    if place.size + extra <= place.room:
+        return True
+    while room < place.size + extra:
+        room *= 2
+    grown = <uint8_t*>realloc(place.text, room)
+    if grown == NULL:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return False
+    place.text = grown
+    place.room = room
+    return True
+
+
+cdef void place_load(
+    Engine* engine, Place* place, row_t row, state_t state, bint fresh, uint32_t context
+) noexcept nogil:
+    """Unpack a matcher's entry."""
+    cdef Scopes* scopes = engine.scopes
+    cdef const uint32_t* words = scopes.contexts.entries[context].words
+    cdef const uint32_t* link
+    cdef uint32_t chain, length
+    place.row = row
+    place.state = state
+    place.fresh = fresh
+    place.frame = words[0]
+    place.chain = words[1]
+    place.size = 0
+    chain = words[1]
+    link = scopes.chains.entries[chain].words
+    place.pending = link[1]
+    if not _reserve(engine, place, <size_t>link[1] + words[2]):
+        return
+    place.size = place.pending + words[2]
+    memcpy(place.text + place.pending, words + 3, words[2])
+    while chain:
+        link = scopes.chains.entries[chain].words
+        chain = link[0]
+        length = link[1] - scopes.chains.entries[chain].words[1]
+        memcpy(place.text + link[1] - length, link + 2, length)
+    place.chained = place.pending
+
+
+cdef void place_copy(Engine* engine, Place* place, const Place* source) noexcept nogil:
+    cdef uint8_t* text = place.text
+    cdef size_t room = place.room
+    place[0] = source[0]
+    place.text = text
+    place.room = room
+    place.size = 0
+    if _reserve(engine, place, source.size):
+        place.size = source.size
+        memcpy(place.text, source.text, source.size)
+
+
+cdef uint32_t _pack(
+    Engine* engine, Interner* interner, uint32_t first, uint32_t second, uint32_t third,
+    const uint8_t* data, size_t length
+) noexcept nogil:
+    """Intern some words (``third`` unless it is NONE) and bytes after them."""
+    cdef Words* words = &engine.scopes.words
+    cdef size_t count = (length + 3) // 4
+    words.size = 0
+    if words_reserve(words, count + 4) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return 0
+    words_push(words, first)
+    words_push(words, second)
+    if third != NONE:
+        words_push(words, third)
+    if count:
+        words.at[words.size + count - 1] = 0
+        memcpy(words.at + words.size, data, length)
+    return _kept(engine, interner, words.at, words.size + count)
+
+
+cdef uint32_t place_store(Engine* engine, Place* place) noexcept nogil:
+    """The context of a place; 0 with a fault set when that fails.
+
+    The lexeme in progress is kept only where something depends on its bytes.
+    """
+    cdef Scopes* scopes = engine.scopes
+    cdef uint32_t roles, flags = frame_words(scopes, place.frame)[2]
+    cdef size_t length = place.size - place.pending
+    if place.pending > place.chained:
+        place.chain = _pack(
+            engine, &scopes.chains, place.chain, <uint32_t>place.pending, NONE,
+            place.text + place.chained, place.pending - place.chained
+        )
+        place.chained = place.pending
+    if length and not flags & FRAME_INSIDE:
+        roles = state_roles(engine, place.state)
+        if not (roles & ROLE_DISTINCT or (roles & ROLE_OPEN and flags & FRAME_UNIQUE)):
+            length = 0
+    return _pack(
+        engine, &scopes.contexts, place.frame, place.chain, <uint32_t>length,
+        place.text + place.pending, length
+    )
+
+
+# --------------------------------------------------------------------------- reading
+
+cdef uint32_t _frame(
+    Engine* engine, uint32_t parent, texts_t texts, uint32_t flags, uint32_t begin
+) noexcept nogil:
+    cdef uint32_t words[FRAME_WORDS]
+    words[0] = parent
+    words[1] = texts
+    words[2] = flags
+    words[3] = begin
+    return _kept(engine, &engine.scopes.frames, words, FRAME_WORDS)
+
+
+cdef uint32_t _with_text(
+    Engine* engine, uint32_t frame, const uint8_t* data, size_t length
+) noexcept nogil:
+    """The frame whose scope has this finished text too."""
+    cdef Scopes* scopes = engine.scopes
+    cdef const uint32_t* words = frame_words(scopes, frame)
+    cdef texts_t texts = texts_insert(&scopes.texts, words[1], data, <uint32_t>length)
+    if texts == NONE:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return frame
+    return _frame(engine, words[0], texts, words[2], words[3])
+
+
+cdef bint _end_lexeme(Engine* engine, Place* place, set_t emitted) noexcept nogil:
+    """Move row and scope past the lexeme in progress. False, and the place is spoilt, where the
+    scope refuses it."""
+    cdef Scopes* scopes = engine.scopes
+    cdef const uint32_t* frame = frame_words(scopes, place.frame)
+    cdef const uint32_t* around
+    cdef const uint8_t* lexeme = place.text + place.pending
+    cdef size_t length = place.size - place.pending
+    cdef uint32_t roles, flags
+    cdef set_t kept = emitted
+    if engine.lexer.set_is_skip[emitted]:
+        place.row = parser_scan(&engine.parser, place.row, emitted)
+        place.size = place.pending
+        return True
+    roles = set_roles(engine, emitted)
+    if roles & ROLE_DISTINCT and texts_contain(&scopes.texts, frame[1], lexeme, length):
+        kept = _without(engine, kept, ROLE_DISTINCT)
+    if roles & ROLE_CLOSE and frame[2] & FRAME_TRACKED:
+        around = frame_words(scopes, frame[0])
+        if texts_contain(
+            &scopes.texts, around[1], place.text + frame[3], place.size - frame[3]
+        ):
+            kept = _without(engine, kept, ROLE_CLOSE)
+    if kept == NO_SET or engine.fault.code:
+        return False
+    if kept != emitted:
+        roles = set_roles(engine, kept)
+    place.row = parser_scan(&engine.parser, place.row, kept)
+    if roles & ROLE_DISTINCT:
+        place.frame = _with_text(engine, place.frame, lexeme, length)
+        frame = frame_words(scopes, place.frame)
+    flags = frame[2]
+    if roles & ROLE_OPEN:
+        flags = flags & FRAME_INSIDE
+        if frame[2] & FRAME_UNIQUE:
+            flags |= FRAME_TRACKED | FRAME_INSIDE
+        place.frame = _frame(
+            engine, place.frame, NO_TEXTS,
+            flags | (FRAME_UNIQUE if roles & ROLE_UNIQUE else 0),
+            <uint32_t>place.pending if flags & FRAME_TRACKED else 0
+        )
+    elif roles & ROLE_CLOSE and frame[0] != NONE:
+        place.frame = frame[0]
+        if frame[2] & FRAME_TRACKED:
+            place.frame = _with_text(
+                engine, frame[0], place.text + frame[3], place.size - frame[3]
+            )
+        flags = frame_words(scopes, place.frame)[2]
+    if flags & FRAME_INSIDE:
+        place.pending = place.size
+    else:
+        place.size = 0
+        place.pending = 0
+        place.chain = 0
+        place.chained = 0
+    return engine.fault.code == 0
+
+
+cdef bint _can_end_well(Engine* engine, const Place* place) noexcept nogil:
+    """Whether some terminal of the state has a match that the scope does not hold."""
+    cdef Scopes* scopes = engine.scopes
+    cdef uint32_t roles = state_roles(engine, place.state)
+    cdef const uint32_t* words = engine.lexer.vectors.entries[place.state].words
+    cdef uint32_t i
+    cdef TextCursor cursor
+    if roles & ROLE_PLAIN or (roles & ROLE_SKIP and not place.fresh):
+        return True
+    if place.fresh and row_accepts(&engine.parser, place.row):
+        return True
+    if not roles & ROLE_DISTINCT:
+        return False
+    cursor = texts_after(
+        &scopes.texts, frame_words(scopes, place.frame)[1], place.text + place.pending,
+        place.size - place.pending
+    )
+    if cursor.node == NONE:
+        return True
+    for i in range(0, engine.lexer.vectors.entries[place.state].length, 2):
+        if not engine.lexer.skip[words[i]] and not residual_is_within(
+            &engine.lexer.rx, words[i + 1], &scopes.texts, cursor
+        ):
+            return True
+    return False
+
+
+cdef bint _step(Engine* engine, Place* place, uint8_t byte) noexcept nogil:
+    """:func:`place_step` without the search."""
+    cdef state_t target = lexer_step(&engine.lexer, place.state, byte)
+    cdef set_t emitted
+    if target == DEAD:
+        emitted = engine.lexer.states[place.state].accept
+        if emitted == NO_SET or place.fresh or not _end_lexeme(engine, place, emitted):
+            return False
+        target = lexer_step(&engine.lexer, row_state(&engine.parser, place.row), byte)
+        if target == DEAD:
+            return False
+    if not _reserve(engine, place, 1):
+        return False
+    place.text[place.size] = byte
+    place.size += 1
+    emitted = engine.lexer.states[target].eager
+    if emitted != NO_SET:
+        if not _end_lexeme(engine, place, emitted):
+            return False
+        place.state = row_state(&engine.parser, place.row)
+        place.fresh = True
+        if engine.fault.code or (
+            place.state == DEAD and not row_accepts(&engine.parser, place.row)
+        ):
+            return False
+    else:
+        place.state = target
+        place.fresh = False
+    if engine.scopes.thorough and not _can_end_well(engine, place):
+        return False
+    return engine.fault.code == 0
+
+
+cdef bint place_is_tracked(Engine* engine, const Place* place) noexcept nogil:
+    """Whether the text so far, in some tracked scope, is the beginning of a sibling's."""
+    cdef Scopes* scopes = engine.scopes
+    cdef const uint32_t* frame = frame_words(scopes, place.frame)
+    cdef size_t end = place.size
+    cdef TextCursor cursor
+    if not frame[2] & FRAME_INSIDE:
+        return False
+    if not state_roles(engine, place.state) & (ROLE_PLAIN | ROLE_DISTINCT):
+        end = place.pending  # white space, if anything
+    while frame[2] & FRAME_INSIDE:
+        if frame[2] & FRAME_TRACKED:
+            cursor = texts_after(
+                &scopes.texts, frame_words(scopes, frame[0])[1], place.text + frame[3],
+                end - frame[3]
+            )
+            if cursor.node != NONE:
+                return True
+        frame = frame_words(scopes, frame[0])
+    return False
+
+
+cdef bint place_accepts(Engine* engine, const Place* place) noexcept nogil:
+    """Whether the text so far is complete."""
+    cdef Place* after = &engine.scopes.places[2]
+    cdef set_t emitted
+    if place.fresh:
+        return row_accepts(&engine.parser, place.row)
+    emitted = engine.lexer.states[place.state].accept
+    if emitted == NO_SET:
+        return False
+    place_copy(engine, after, place)
+    return _end_lexeme(engine, after, emitted) and row_accepts(&engine.parser, after.row)
+
+
+cdef bint _leads_out(Engine* engine, const Place* place) noexcept nogil:
+    """Whether a way leads from here to where the text differs from those of all siblings, or may
+    end. A search along the siblings' texts."""
+    cdef Scopes* scopes = engine.scopes
+    cdef Place* at = &scopes.places[3]
+    cdef Place* after = &scopes.places[4]
+    cdef Map seen
+    cdef Words todo
+    cdef uint32_t context, byte, steps = 0
+    cdef uint64_t key
+    cdef bint found = False
+    memset(&seen, 0, sizeof(Map))
+    memset(&todo, 0, sizeof(Words))
+    place_copy(engine, at, place)
+    while not engine.fault.code:
+        if not place_is_tracked(engine, at) or place_accepts(engine, at):
+            found = True
+            break
+        for byte in range(256):
+            if lexer_step(&engine.lexer, at.state, <uint8_t>byte) == DEAD and (
+                at.fresh or engine.lexer.states[at.state].accept == NO_SET
+            ):
+                continue
+            steps += 1
+            place_copy(engine, after, at)
+            if not _step(engine, after, <uint8_t>byte):
+                if engine.fault.code:
+                    break
+                continue
+            if not place_is_tracked(engine, after) or steps > SEARCH_STEPS:
+                found = True
+                break
+            context = place_store(engine, after)
+            key = (<uint64_t>after.state << 1) | after.fresh
+            key = (key << 32) | after.row
+            if map_get(&seen, key, context) != NONE:
+                continue
+            if map_put(&seen, key, context, 1) < 0 or words_push(&todo, after.row) < 0 \
+                    or words_push(&todo, after.state) < 0 or words_push(&todo, after.fresh) < 0 \
+                    or words_push(&todo, context) < 0:
+                fault_set(&engine.fault, FAULT_MEMORY)
+                break
+        if found or todo.size == 0 or engine.fault.code:
+            break
+        todo.size -= 4
+        place_load(
+            engine, at, todo.at[todo.size], todo.at[todo.size + 1], todo.at[todo.size + 2],
+            todo.at[todo.size + 3]
+        )
+    words_free(&todo)
+    map_free(&seen)
+    return found and engine.fault.code == 0
+
+
+cdef bint place_step(Engine* engine, Place* place, uint8_t byte) noexcept nogil:
+    """Read one byte. False, and the place is spoilt, where grammar or scopes do not allow it.
+
+    Also False with a fault set.
+    """
+    if not _step(engine, place, byte):
+        return False
+    if frame_words(engine.scopes, place.frame)[2] & FRAME_INSIDE:
+        return _leads_out(engine, place)
+    return True
+
+
+cdef uint32_t place_followers(
+    Engine* engine, const Place* place, uint8_t* byte
+) noexcept nogil:
+    """How many bytes may follow, 2 standing for more, and the first of them."""
+    cdef Place* after = &engine.scopes.places[1]
+    cdef uint32_t b, count = 0
+    cdef int forced = engine.lexer.states[place.state].forced
+    for b in range(256):
+        if (forced >= 0 and <int>b != forced) or (
+            lexer_step(&engine.lexer, place.state, <uint8_t>b) == DEAD and (
+                place.fresh or engine.lexer.states[place.state].accept == NO_SET
+            )
+        ):
+            continue
+        place_copy(engine, after, place)
+        if not place_step(engine, after, <uint8_t>b):
+            if engine.fault.code:
+                return 0
+            continue
+        if count:
+            return 2
+        byte[0] = <uint8_t>b
+        count = 1
+    return count
+
+
+# --------------------------------------------------------------------------- matchers' entries
+
+cdef size_t scopes_read(
+    Engine* engine, row_t* row, state_t* state, bint* fresh, uint32_t* context,
+    const uint8_t* data, size_t length
+) noexcept nogil:
+    """Move an entry past ``data``, or past as much of it as is allowed; how many bytes those are.
+    """
+    cdef Place* place = &engine.scopes.places[0]
+    cdef size_t i = 0, fits
+    cdef uint32_t stored
+    place_load(engine, place, row[0], state[0], fresh[0], context[0])
+    while i < length and place_step(engine, place, data[i]):
+        i += 1
+    if engine.fault.code:
+        return 0
+    if i < length:  # the place is spoilt
+        fits = i
+        place_load(engine, place, row[0], state[0], fresh[0], context[0])
+        for i in range(fits):
+            place_step(engine, place, data[i])
+        i = fits
+    stored = place_store(engine, place)
+    if engine.fault.code:
+        return 0
+    row[0] = place.row
+    state[0] = place.state
+    fresh[0] = place.fresh
+    context[0] = stored
+    return i
+
+
+cdef bint scopes_accept(
+    Engine* engine, row_t row, state_t state, bint fresh, uint32_t context
+) noexcept nogil:
+    """Whether the text up to an entry is complete."""
+    place_load(engine, &engine.scopes.places[0], row, state, fresh, context)
+    return place_accepts(engine, &engine.scopes.places[0])
+
+
+cdef bint scopes_are_complete(
+    Engine* engine, row_t row, state_t state, bint fresh, uint32_t context
+) noexcept nogil:
+    """Whether the text up to an entry is complete and nothing can follow."""
+    cdef Place* place = &engine.scopes.places[0]
+    cdef uint8_t byte
+    place_load(engine, place, row, state, fresh, context)
+    if not place_accepts(engine, place):
+        return False
+    if fresh and state == DEAD:
+        return True
+    # Only scopes that are used up, or tracked, take away all that the row allows.
+    if not engine.scopes.thorough \
+            and not frame_words(engine.scopes, place.frame)[2] & FRAME_INSIDE:
+        return False
+    return place_followers(engine, place, &byte) == 0
+
+
+cdef uint32_t scopes_forced(
+    Engine* engine, row_t row, state_t state, bint fresh, uint32_t context, uint8_t* out,
+    uint32_t limit
+) noexcept nogil:
+    """Bytes, ``limit`` at the most, of which each is the only one that can come next."""
+    cdef Place* place = &engine.scopes.places[0]
+    cdef uint32_t count = 0
+    place_load(engine, place, row, state, fresh, context)
+    while count < limit and not engine.fault.code and not place_accepts(engine, place):
+        if place_followers(engine, place, out + count) != 1 \
+                or not place_step(engine, place, out[count]):
+            break
+        count += 1
+    return count
