@@ -1,0 +1,373 @@
+"""Distinct lexemes in scopes: unique keys, unique items, and what they leave to be said."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+
+import pytest
+
+import llgx
+from llgx.ir import (
+    GrammarIR,
+    Literal,
+    Production,
+    Regex,
+    Repeat,
+    Rule,
+    RuleRef,
+    Terminal,
+    TerminalRef,
+)
+from llgx.limits import Limits
+from tests import campaign, strategies
+from tests.campaign import Walk, compare_walk
+from tests.reference import ReferenceGrammar, TooWideError
+from tests.strategies import (
+    INTEGER,
+    JSON_STRING,
+    TokenSet,
+    byte_tokens,
+    either,
+    plus,
+    random_scoped_grammar,
+    random_tokens,
+    sequence,
+)
+
+AB = strategies.byte_set(b"ab")
+TOKENS = byte_tokens()
+SECOND = 5.0  # a second, on a machine that others use too
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> llgx.Vocabulary:
+    return llgx.Vocabulary.from_tokens(TOKENS.tokens, eog=TOKENS.eog)
+
+
+def json_like(
+    key: Regex = JSON_STRING,
+    item: Regex = INTEGER,
+    *,
+    unique: bool = True,
+    spaces: bool = False,
+    pair: bool = False,
+) -> GrammarIR:
+    """Objects with distinct keys ``key``, arrays of distinct ``item`` and of further values.
+
+    With ``pair`` an array is two items. Values in objects are items that are not distinct.
+    """
+    terminals = [
+        Terminal('"{"', Literal(b"{"), scope="open"),
+        Terminal('"}"', Literal(b"}"), scope="close"),
+        Terminal('"["', Literal(b"["), scope="open", unique=unique),
+        Terminal('"]"', Literal(b"]"), scope="close"),
+        Terminal('","', Literal(b",")),
+        Terminal('":"', Literal(b":")),
+        Terminal("KEY", key, distinct=True),
+        Terminal("ITEM", item, distinct=True),
+        Terminal("VALUE", item),
+    ]
+    opening, closing, start, end, comma, colon, name, entry, plain = map(TerminalRef, range(9))
+    if spaces:
+        terminals.append(Terminal("SPACE", plus(Literal(b" "))))
+
+    def rule(name: str, *bodies: Sequence[TerminalRef | RuleRef]) -> Rule:
+        return Rule(name, [Production(tuple(body)) for body in bodies])
+
+    item_rule, value, members, items = RuleRef(0), RuleRef(5), RuleRef(3), RuleRef(4)
+    arrays: list[Sequence[TerminalRef | RuleRef]] = [[start, end], [start, items, end]]
+    if pair:
+        arrays = [[start, item_rule, comma, item_rule, end]]
+    return GrammarIR(
+        [
+            rule("item", [entry], [RuleRef(1)], [RuleRef(2)]),
+            rule("object", [opening, closing], [opening, members, closing]),
+            rule("array", *arrays),
+            rule("members", [name, colon, value], [members, comma, name, colon, value]),
+            rule("items", [item_rule], [items, comma, item_rule]),
+            rule("value", [plain], [RuleRef(1)], [RuleRef(2)]),
+        ],
+        terminals,
+        start=0,
+        skip=[9 if spaces else -1],
+    )
+
+
+def matcher_of(ir: GrammarIR, vocabulary: llgx.Vocabulary, **limits: int) -> llgx.Matcher:
+    return llgx.Matcher(llgx.Grammar.from_ir(ir).compile(vocabulary, limits=Limits(**limits)))
+
+
+def fits(matcher: llgx.Matcher, text: str) -> int:
+    """How many bytes of ``text`` fit; -1 if all do and the text is complete."""
+    count, complete = matcher.match_bytes(text.encode())
+    return -1 if complete else count
+
+
+# ------------------------------------------------------------------ what is refused
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"a":1,"b":1}', -1),
+        ('{"a":1,"a":1}', 9),
+        ('{"a":1,"ab":1,"a":1}', 16),
+        ('{"a":{"a":{"a":1}},"b":{"a":1}}', -1),
+        ('{"a":{"b":1,"c":2},"b":3,"c":{}}', -1),
+        ('{"a":{"b":1},"a"', 15),
+        ('{"":1,"":2', 7),
+        ("[1,2,3]", -1),
+        ("[1,2,1]", 6),
+        ("[1,2,10]", -1),
+        ("[1,10,1,", 7),
+        ("[[1],[2],[]]", -1),
+        ("[[1],[1]]", 7),
+        ("[[1],[1,2],[1]]", 13),
+        ("[[1],[[1]],1]", -1),
+        ("[[[1,2]],[[1,2]]]", 15),
+        ('[{"a":1},{"a":12},{"a":1}]', 24),
+        ('[{"a":1},{"b":1},{"a":1,"b":1}]', -1),
+        ('[{"a":[1]},{"a":[2]},{"a":[2]}]', 29),
+        ('{"a":[1,1]}', 9),
+    ],
+)
+def test_what_fits(vocabulary: llgx.Vocabulary, text: str, expected: int) -> None:
+    assert fits(matcher_of(json_like(), vocabulary), text) == expected
+
+
+def test_white_space_is_no_part_of_an_item(vocabulary: llgx.Vocabulary) -> None:
+    matcher = matcher_of(json_like(spaces=True), vocabulary)
+    assert fits(matcher, "[[1, 2], [1,2 ]]") == 14
+    assert fits(matcher, '[{"a" :1},{ "a": 1}]') == 18
+    assert fits(matcher, '{"a": 1, "a" : 2}') == 11
+
+
+def test_arrays_that_may_repeat(vocabulary: llgx.Vocabulary) -> None:
+    # Scalar items are distinct by themselves; composite ones only in a unique scope.
+    matcher = matcher_of(json_like(unique=False), vocabulary)
+    assert fits(matcher, "[[1],[1]]") == -1
+    assert fits(matcher, "[1,1]") == 4
+
+
+# ------------------------------------------------------------------ no dead ends
+
+
+def test_keys_that_are_used_up(vocabulary: llgx.Vocabulary) -> None:
+    matcher = matcher_of(json_like(key=either(b"a", b"b", b"ab")), vocabulary)
+    assert fits(matcher, "{a:1,ab:2,b:3}") == -1
+    assert fits(matcher, "{a:1,ab:2,b:3,") == 13
+    assert matcher.try_consume(b"{a:1,ab:2") == 9
+    assert matcher.try_consume(b",") == 1
+    assert matcher.forced_bytes() == b"b:"
+    assert not matcher.allows(ord("a"))
+
+
+@pytest.mark.parametrize("count", range(5))
+def test_keys_of_bounded_length(vocabulary: llgx.Vocabulary, count: int) -> None:
+    keys = ["a", "b", "aa", "ab", "ba", "bb"]
+    random.Random(count).shuffle(keys)
+    matcher = matcher_of(json_like(key=Repeat(AB, 1, 2)), vocabulary)
+    text = "{" + ",".join(f"{key}:1" for key in keys)
+    assert fits(matcher, text + "}") == -1
+    assert fits(matcher, text + ",") == len(text)
+    for left in range(1, 4):
+        begun = "{" + "".join(f"{key}:1," for key in keys[:-left])
+        rest = {key[0] for key in keys[-left:]}
+        for letter in "ab":
+            expected = len(begun) + (letter in rest)
+            assert fits(matcher, begun + letter) == expected, (begun, letter)
+
+
+def test_pairs_that_could_only_be_pairs_again(vocabulary: llgx.Vocabulary) -> None:
+    # [x, y] with x and y of {0, 1}: once [0,0] and [0,1] are there, nothing can begin with [0.
+    ir = json_like(item=either(b"0", b"1"), pair=True)
+    ir.rules[0] = Rule("item", [Production((TerminalRef(8),))])  # may come twice in a pair
+    ir.rules += [
+        Rule("start", [Production((TerminalRef(2), RuleRef(7), TerminalRef(3)))]),
+        Rule(
+            "pairs",
+            [Production((RuleRef(2),)), Production((RuleRef(7), TerminalRef(4), RuleRef(2)))],
+        ),
+    ]
+    ir.start = 6
+    matcher = matcher_of(ir, vocabulary)
+    assert fits(matcher, "[[0,0],[0,1],[1,1],[1,0]]") == -1
+    assert fits(matcher, "[[0,0],[0,1],[0") == 14
+    assert fits(matcher, "[[0,0],[1,1],[0,0") == 16
+    assert matcher.try_consume(b"[[0,0],[1,1],[0") == 15
+    assert matcher.forced_bytes() == b",1]"
+
+
+# ------------------------------------------------------------------ matchers
+
+
+def test_steps_can_be_taken_back(vocabulary: llgx.Vocabulary) -> None:
+    matcher = matcher_of(json_like(), vocabulary)
+    assert matcher.try_consume(b'{"a":1,"a"') == 9
+    before = matcher.allowed_tokens()
+    other = matcher.copy()
+    assert ord('"') not in before
+    matcher.rollback(7)
+    assert matcher.tokens == list(b'{"')
+    assert matcher.try_consume(b'b":1,"a') == 7
+    assert ord('"') in matcher.allowed_tokens()
+    assert other.allowed_tokens() == before
+    assert matcher.validate(b'":1,"b"') == 6
+    matcher.reset()
+    assert fits(matcher, '{"a":1,"b":1}') == -1
+
+
+def test_explanation(vocabulary: llgx.Vocabulary) -> None:
+    matcher = matcher_of(json_like(), vocabulary)
+    answer = matcher.explain('{"a":1,"a":2}')
+    assert answer.offset == 9
+    assert answer.expected == ("KEY",)
+    assert matcher.try_consume(b'{"a":1,"a') == 9
+    with pytest.raises(llgx.TokenRejected):
+        matcher.consume(ord('"'))
+    assert len(matcher.tokens) == 9
+
+
+def test_rows_do_not_know_of_siblings(vocabulary: llgx.Vocabulary) -> None:
+    matcher = matcher_of(json_like(), vocabulary)
+    sizes = []
+    for number in range(30):
+        text = f'{"," if number else "{"}"k{number}":1'.encode()
+        assert matcher.try_consume(text) == len(text)
+        matcher.allowed_tokens()
+        sizes.append({k: matcher.compiled.stats()[k] for k in ("rows", "masks", "lexer_states")})
+    assert sizes[4] == sizes[-1]
+
+
+def test_grammars_without_distinct_lexemes_have_no_contexts(vocabulary: llgx.Vocabulary) -> None:
+    matcher = llgx.Matcher(llgx.Grammar.from_lark('start: "{" "a"* "}"').compile(vocabulary))
+    matcher.try_consume(b"{aaa}")
+    assert matcher.compiled.stats()["scopes"] == 0
+
+
+# ------------------------------------------------------------------ against the twin
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 6))
+def test_random_grammars(seed: int) -> None:
+    states = 0
+    for number in range(seed, seed + 6):
+        rng = random.Random(number)
+        ir = random_scoped_grammar(rng)
+        try:
+            tokens = random_tokens(rng, ReferenceGrammar(ir))
+            states += compare_walk(Walk(number, ir, tokens, steps=14))
+        except TooWideError:
+            continue
+    assert states > 10
+
+
+SMALL = {
+    "few keys": json_like(key=either(b"a", b"b")),
+    "short keys": json_like(key=Repeat(AB, 1, 2), spaces=True),
+    "quoted keys": json_like(key=sequence(b'"', Repeat(AB, 0, 1), b'"')),
+    "two items": json_like(item=either(b"a", b"b")),
+    "items with ends in common": json_like(item=plus(AB)),
+    "pairs": json_like(item=either(b"a", b"b"), pair=True),
+    "items and spaces": json_like(item=INTEGER, spaces=True),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_domains(name: str) -> None:
+    """Tokens of structure, so that walks come far, and some that hold several lexemes."""
+    ir = SMALL[name]
+    rng = random.Random(name)
+    letters = sorted(set(b'{}[],:ab"1 ') if "quoted" not in name else set(b'{}[],:a"1'))
+    texts = [bytes((letter,)) for letter in letters]
+    texts += [b",a", b"a:", b"[[", b"],[", b"a],[a]", b"{}", b"[],[]", b"a,b", b'"a":', b'"",""']
+    texts += [b"{a:", b'{"":', b"1,1", b",1,", b"[1],[1]", b"}}", b"]]", b":{", b" ,", b", a"]
+    texts += [bytes(rng.choices(letters, k=rng.randint(2, 5))) for _ in range(60)]
+    tokens = TokenSet((*texts, b"</s>"), eog=(len(texts),))
+    for seed in range(6):
+        compare_walk(Walk(seed, ir, tokens, steps=30))
+
+
+def test_a_role_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    walk = Walk(3, SMALL["few keys"], TOKENS, steps=30)
+    compare_walk(walk)
+    plain = SMALL["few keys"]
+    wrong = GrammarIR(
+        plain.rules,
+        [Terminal(t.name, t.regex, scope=t.scope, unique=t.unique) for t in plain.terminals],
+        plain.start,
+    )
+
+    class Twin(ReferenceGrammar):
+        def __init__(self, _: GrammarIR) -> None:
+            super().__init__(wrong)
+
+    def all_walks() -> None:
+        for seed in range(20):
+            compare_walk(Walk(seed, plain, TOKENS, steps=30))
+
+    monkeypatch.setattr(campaign, "ReferenceGrammar", Twin)
+    with pytest.raises(campaign.Disagreement):
+        all_walks()
+
+
+# ------------------------------------------------------------------ hostile
+
+
+def test_many_keys(vocabulary: llgx.Vocabulary) -> None:
+    begin = time.process_time()
+    matcher = matcher_of(json_like(), vocabulary)
+    text = "{" + ",".join(f'"key number {i}":{i}' for i in range(3000))
+    assert matcher.try_consume(text.encode()) == len(text)
+    assert fits(matcher, ',"key number 2999"') == 17
+    assert fits(matcher, ',"key number 3000":1}') == -1
+    matcher.allowed_tokens()
+    assert time.process_time() - begin < SECOND
+
+
+def test_many_items_that_begin_alike(vocabulary: llgx.Vocabulary) -> None:
+    begin = time.process_time()
+    matcher = matcher_of(json_like(), vocabulary)
+    text = "[" + ",".join(f'{{"the same name":{i}}}' for i in range(150))
+    assert matcher.try_consume(text.encode()) == len(text)
+    assert fits(matcher, ',{"the same name":149}') == 21
+    assert time.process_time() - begin < SECOND
+
+
+def test_scopes_without_end(vocabulary: llgx.Vocabulary) -> None:
+    matcher = matcher_of(json_like(), vocabulary)
+    deep = b'{"a":' * 3000
+    assert matcher.try_consume(deep) == len(deep)
+    matcher.allowed_tokens()
+
+
+@pytest.mark.parametrize("scopes", [5, 20, 40])
+def test_asking_again_does_not_get_past_the_limit(vocabulary: llgx.Vocabulary, scopes: int) -> None:
+    text = b'{"a":[1,2,3,{"a":1}],"b":[[1],[2]],"abcdefg":{"a":{"a":1,"c":{}}}}'
+    matcher = matcher_of(json_like(), vocabulary, scopes=scopes)
+    refused: list[str] = []
+    for _ in range(20):
+        try:
+            for byte in text[len(matcher) :]:
+                matcher.consume(byte)
+                matcher.allowed_tokens()
+        except llgx.LimitError as error:
+            refused.append(error.limit)
+    assert refused == ["scopes"] * 20
+    assert matcher.tokens == list(text[: len(matcher)])
+    assert matcher.compiled.stats()["scopes"] <= scopes + 20
+
+
+def test_a_worn_grammar_is_compiled_anew(vocabulary: llgx.Vocabulary) -> None:
+    grammar = llgx.Grammar.from_ir(json_like())
+    limits = Limits(scopes=200)
+    first = grammar.compile(vocabulary, limits=limits)
+    matcher = llgx.Matcher(first)
+    matcher.consume(ord("["))
+    number = 0
+    while not first.is_worn:
+        assert matcher.try_consume(f"{',' if number else ''}{number}".encode()) > 0
+        number += 1
+    assert grammar.compile(vocabulary, limits=limits) is not first
