@@ -32,8 +32,8 @@ from llgx._memory cimport (
 )
 from llgx._regex cimport (
     BYTES_KIND, CONCAT_KIND, COUNTED, EMPTY, EPSILON, HARD, LITERAL_KIND, REPEAT_KIND, node_t,
-    regex_concat, regex_derive, regex_first, regex_free, regex_init, regex_is_extendable, regex_is_live,
-    regex_nullable, regex_repeat, regex_saturate, regex_words,
+    regex_concat, regex_derive, regex_first, regex_free, regex_init, regex_is_extendable,
+    regex_is_live, regex_nullable, regex_repeat, regex_saturate, regex_words,
 )
 
 

@@ -31,8 +31,8 @@ from llgx._earley cimport (
 )
 from llgx._engine cimport (
     BOUNDARY_MEMO, CHILD, DELTA_LIMIT, DEPTH_LIMIT, DIFFERENCE_MASKS, FRAME_WORDS, KILL, MASK_MEMO,
-    NESTED, OWN, PART_MASK, WALK, WHOLE_MASK, Boundary, Builder, Engine, Mask, Plan, Site, frame_push, is_heavy, is_leaf,
-    open_children, place_counts,
+    NESTED, OWN, PART_MASK, WALK, WHOLE_MASK, Boundary, Builder, Engine, Mask, Plan, Site,
+    frame_push, is_heavy, is_leaf, open_children, place_counts,
 )
 from llgx._filter cimport scopes_forget
 from llgx._inside cimport site_of
