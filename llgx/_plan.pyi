@@ -1,1 +1,1 @@
-# Only for other extension modules, which cimport it (_mask.pxd): no names for Python.
+# Only for other extension modules, which cimport it (_plan.pxd): no names for Python.
