@@ -26,7 +26,7 @@ from cpython.long cimport PyLong_AsLongLongAndOverflow
 from llgx._compiled cimport CompiledGrammar
 from llgx._earley cimport FIRST_ROW, parser_scan, row_state, row_t
 from llgx._engine cimport WHOLE_MASK, Engine, child_place
-from llgx._filter cimport scopes_filter
+from llgx._filter cimport scopes_are_idle, scopes_filter
 from llgx._lexer cimport DEAD, NO_SET, lexer_saturate, state_t
 from llgx._mask cimport engine_accepts, engine_fill, engine_step
 from llgx._memory cimport NONE, map_get
@@ -379,14 +379,20 @@ cdef class Matcher:
         cdef Engine* engine = &self.grammar.engine
         cdef Step* step = &self.steps[self.count]
         cdef size_t words = (<size_t>self.grammar.trie.vocabulary_size + 31) // 32
-        cdef bint scoped = engine.scopes != NULL
-        cdef bint direct = words % 2 == 0 and <size_t>out % 8 == 0 and not scoped
+        cdef bint scoped = False
+        cdef bint direct = words % 2 == 0 and <size_t>out % 8 == 0
         cdef uint64_t* bits = <uint64_t*>out if direct else self.scratch
         cdef row_t row = step.row
         cdef state_t state = step.state & STATE
         cdef uint32_t i
         cdef bint accepts
         self.grammar.acquire()
+        if row != NONE and engine.scopes != NULL and not scopes_are_idle(
+            engine, row, state, step.state & FRESH != 0, step.context
+        ):
+            scoped = True  # in the scratch: what may fail must not be seen half done
+            bits = self.scratch
+            direct = False
         if row == NONE:
             state = DEAD
         else:

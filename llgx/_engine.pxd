@@ -114,6 +114,7 @@ cdef enum FrameFlag:
     FRAME_UNIQUE = 1     # the scopes in it are distinct
     FRAME_TRACKED = 2    # it is such a scope: its text counts, from ``begin`` on
     FRAME_INSIDE = 4     # it is tracked, or in one that is
+    FRAME_TIGHT = 8      # some beginning of a finished lexeme can be finished in no other way
 
 cdef struct Place:       # of a matcher in a grammar with scopes; see ``_scopes.pyx``
     row_t row
@@ -130,7 +131,9 @@ cdef struct Place:       # of a matcher in a grammar with scopes; see ``_scopes.
 cdef struct Scopes:
     uint8_t* roles       # by terminal
     bint unique          # some scope is unique
-    bint thorough        # what is left of some distinct terminal may be finite
+    bint finite          # what is left of some distinct terminal may be finite
+    uint8_t* endless     # by terminal: it never is
+    bint noting          # filters keep what they remove in ``found``
     uint32_t limit
     Texts texts
     Interner frames      # [parent, texts, flags, begin]
@@ -145,9 +148,11 @@ cdef struct Scopes:
     Interner lists       # of the next two
     Map suspects         # (row << 32 | state) -> tokens to look at, see ``_filter.pyx``
     Map removals         # (row << 32 | state, context) -> tokens that a thorough filter removed
-    const Spans* spans[2]  # tokens that may hold a distinct, or an opening lexeme; NULL: not asked
+    const Spans* spans[3]  # tokens that may hold a distinct lexeme, or open a scope, or end a
+                         # distinct lexeme; NULL: not asked
     Words found          # scratch of filters
     Words texts_found
+    Words opening
 
 cdef struct Engine:
     Fault fault

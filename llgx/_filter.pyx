@@ -10,9 +10,10 @@ scope refuses. A token can be refused for three reasons only, and each has its o
 * It holds a whole distinct lexeme (or the beginning of a tracked scope). Few tokens do. Which,
   depends on (row, lexer state) alone and is kept as a list of *suspects* with the texts of those
   lexemes; only where a sibling is among them are they looked at, byte by byte.
-* It ends or begins a lexeme where the scope has used up what a terminal can match. Only in grammars
-  in which what is left of a distinct terminal may be finite. There every token that does not
-  stay inside one lexeme is looked at, and what was removed is kept per (row, state, context).
+* It ends or begins a lexeme where the scope has used up what a terminal can match, or what it can
+  match after some beginning. Only scopes that are *tight* can do that, and only in grammars in
+  which what is left of a distinct terminal may be finite. There every token that does not stay
+  inside one lexeme is looked at, and what was removed is kept per (row, state, context).
 
 Invariant: a token that is not looked at is one that :func:`place_step` allows.
 
@@ -25,8 +26,8 @@ from libc.string cimport memset
 
 from llgx._earley cimport parser_scan, row_state, row_t
 from llgx._engine cimport (
-    ROLE_CLOSE, ROLE_DISTINCT, ROLE_OPEN, ROLE_PLAIN, Base, Engine, Inside, Place, Scopes,
-    child_place, is_leaf,
+    FRAME_INSIDE, FRAME_TIGHT, FRAME_UNIQUE, ROLE_CLOSE, ROLE_DISTINCT, ROLE_OPEN, ROLE_PLAIN,
+    Base, Engine, Inside, Place, Scopes, child_place, is_leaf,
 )
 from llgx._inside cimport inside_of
 from llgx._lexer cimport DEAD, NO_SET, lexer_saturate, lexer_step, set_t, state_t
@@ -63,10 +64,13 @@ cdef void scopes_forget(Scopes* scopes) noexcept nogil:
 
 # --------------------------------------------------------------------------- single tokens
 
+cdef inline uint64_t _key(row_t row, state_t state, bint fresh) noexcept nogil:
+    return (<uint64_t>row << 32) | (<uint64_t>fresh << 31) | state
+
 cdef inline void _remove(Engine* engine, uint64_t* bits, uint32_t token) noexcept nogil:
     if (bits[token >> 6] >> (token & 63)) & 1:
         bits[token >> 6] &= ~(<uint64_t>1 << (token & 63))
-        if engine.scopes.thorough and words_push(&engine.scopes.found, token) < 0:
+        if engine.scopes.noting and words_push(&engine.scopes.found, token) < 0:
             fault_set(&engine.fault, FAULT_MEMORY)
 
 
@@ -144,7 +148,7 @@ cdef void _walk_lexeme(
                         _remove_below(engine, bits, child_node(trie, i))
                     else:
                         _look_below(engine, place, bits, child_node(trie, i))
-        if scopes.thorough and node:
+        if scopes.finite and node:
             for i in range(trie.nodes[node].tokens_at, trie.nodes[node + 1].tokens_at):
                 _look_at(engine, place, bits, trie.tokens[i])
         count = texts_branches(&scopes.texts, &cursor, bytes)
@@ -221,7 +225,10 @@ cdef void _walk_scope(Engine* engine, const Place* place, uint64_t* bits) noexce
 # --------------------------------------------------------------------------- suspects
 
 # A list of suspects: [scopes that close in a token at the most, texts of the distinct lexemes in
-# them, number of tokens to be looked at in any case, those, the others].
+# them, number of tokens to be looked at in any case, number of those that open a scope, the tokens
+# of either kind, those that hold a distinct lexeme].
+cdef enum:
+    LIST_HEAD = 4
 
 cdef bint _ask_spans(Engine* engine) noexcept nogil:
     """Find out which tokens of the vocabulary may be suspects at all."""
@@ -250,7 +257,14 @@ cdef bint _ask_spans(Engine* engine) noexcept nogil:
     scopes.spans[0] = spans_of(engine.pool, first, last, single)
     if scopes.unique:
         scopes.spans[1] = spans_of(engine.pool, openings, openings, True)
-    if scopes.spans[0] == NULL or (scopes.unique and scopes.spans[1] == NULL):
+    if scopes.finite:
+        if scopes.unique:
+            for terminal in range(engine.lexer.terminal_count):
+                if scopes.roles[terminal] & ROLE_CLOSE:
+                    residual_last(&engine.lexer.rx, engine.lexer.initial[terminal], last, 0)
+        scopes.spans[2] = spans_of(engine.pool, last, last, True)
+    if scopes.spans[0] == NULL or (scopes.unique and scopes.spans[1] == NULL) \
+            or (scopes.finite and scopes.spans[2] == NULL):
         scopes.spans[0] = NULL
         fault_set(&engine.fault, FAULT_MEMORY)
         return False
@@ -258,8 +272,9 @@ cdef bint _ask_spans(Engine* engine) noexcept nogil:
 
 
 cdef struct Trial:       # what a token does, scopes left aside
-    uint32_t closes      # scopes closed before the last whole distinct lexeme
-    bint repeats         # it may end two equal distinct lexemes, or opens a scope
+    uint32_t closes      # scopes closed
+    uint32_t opens       # scopes opened
+    bint repeats         # it may end two equal distinct lexemes, or use up what may follow
     bint whole           # it holds a distinct lexeme
 
 
@@ -272,7 +287,7 @@ cdef Trial _try_token(
     cdef const uint8_t* text = engine.pool.text + engine.pool.text_at[token]
     cdef uint32_t length = <uint32_t>(engine.pool.text_at[token + 1] - engine.pool.text_at[token])
     cdef uint32_t i, begin = 0 if fresh else NONE
-    cdef uint32_t roles, closes = 0
+    cdef uint32_t roles
     cdef bint ended = False
     cdef int stage
     cdef Trial trial
@@ -303,21 +318,28 @@ cdef Trial _try_token(
                             texts[0] = NO_TEXTS
                             fault_set(&engine.fault, FAULT_MEMORY)
                         trial.whole = True
-                        trial.closes = closes
                         trial.repeats = trial.repeats or ended
                     ended = True
-                if roles & ROLE_OPEN and scopes.unique:
-                    trial.repeats = True
+                if roles & ROLE_OPEN:
+                    trial.opens += 1
                 elif roles & ROLE_CLOSE:
-                    closes += 1
+                    trial.closes += 1
+                    ended = ended or scopes.unique  # its text is finished
             begin = i + stage
             target = row_state(&engine.parser, row)
             if stage == 0:
                 target = lexer_step(&engine.lexer, target, text[i])
         state = target
+        if ended and scopes.finite and state_roles(engine, state) & ROLE_DISTINCT:
+            trial.repeats = True
         if engine.fault.code:
             break
     return trial
+
+
+cdef inline void _note(Engine* engine, Words* words, uint32_t value) noexcept nogil:
+    if words_push(words, value) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
 
 
 cdef uint32_t _make_suspects(
@@ -326,7 +348,7 @@ cdef uint32_t _make_suspects(
     """The suspects among the tokens of a mask; their list, 0 for none."""
     cdef Scopes* scopes = engine.scopes
     cdef const Spans* spans
-    cdef uint32_t which, i, token, index, count = 0, closes = 0
+    cdef uint32_t which, i, token, index, openings = 0, closes = 0
     cdef const Inside* inside
     cdef bint within
     cdef uint32_t k
@@ -337,9 +359,10 @@ cdef uint32_t _make_suspects(
     index = inside_of(engine, 0, lexer_saturate(&engine.lexer, state))
     if index == NONE:
         return 0
-    scopes.found.size = 0        # in any case
+    scopes.found.size = 0        # in any case, then those that open a scope
     scopes.texts_found.size = 0  # the others
-    for which in range(2):
+    scopes.opening.size = 0
+    for which in range(3):
         spans = scopes.spans[which]
         if spans == NULL:
             continue
@@ -358,27 +381,29 @@ cdef uint32_t _make_suspects(
             trial = _try_token(engine, row, state, fresh, token, &texts)
             if engine.fault.code:
                 return 0
-            if trial.repeats:
-                if words_push(&scopes.found, token) < 0:
-                    fault_set(&engine.fault, FAULT_MEMORY)
-            elif trial.whole:
-                if words_push(&scopes.texts_found, token) < 0:
-                    fault_set(&engine.fault, FAULT_MEMORY)
-            if trial.whole and trial.closes > closes:
+            if trial.repeats or (scopes.unique and trial.opens > 1):
+                _note(engine, &scopes.found, token)
+            else:
+                if scopes.unique and trial.opens:
+                    _note(engine, &scopes.opening, token)
+                if trial.whole:
+                    _note(engine, &scopes.texts_found, token)
+            if trial.closes > closes:
                 closes = trial.closes
-    if engine.fault.code or scopes.found.size + scopes.texts_found.size == 0:
+    openings = <uint32_t>scopes.opening.size
+    if engine.fault.code or scopes.found.size + openings + scopes.texts_found.size == 0:
         return 0
-    count = <uint32_t>scopes.found.size
     scopes.words.size = 0
-    if words_push(&scopes.words, closes) < 0 or words_push(&scopes.words, texts) < 0 \
-            or words_push(&scopes.words, count) < 0:
-        fault_set(&engine.fault, FAULT_MEMORY)
-    for i in range(count):
-        if words_push(&scopes.words, scopes.found.at[i]) < 0:
-            fault_set(&engine.fault, FAULT_MEMORY)
+    _note(engine, &scopes.words, closes)
+    _note(engine, &scopes.words, texts)
+    _note(engine, &scopes.words, <uint32_t>scopes.found.size)
+    _note(engine, &scopes.words, openings)
+    for i in range(<uint32_t>scopes.found.size):
+        _note(engine, &scopes.words, scopes.found.at[i])
+    for i in range(openings):
+        _note(engine, &scopes.words, scopes.opening.at[i])
     for i in range(<uint32_t>scopes.texts_found.size):
-        if words_push(&scopes.words, scopes.texts_found.at[i]) < 0:
-            fault_set(&engine.fault, FAULT_MEMORY)
+        _note(engine, &scopes.words, scopes.texts_found.at[i])
     if engine.fault.code:
         return 0
     index = interner_put(&scopes.lists, scopes.words.at, <uint32_t>scopes.words.size)
@@ -389,16 +414,40 @@ cdef uint32_t _make_suspects(
     return index
 
 
+cdef enum Need:          # what of a list of suspects has to be looked at
+    NEED_ANY_CASE = 1
+    NEED_OPENINGS = 2
+    NEED_WHOLE = 4
+
+
+cdef uint32_t _suspects_needed(
+    Engine* engine, const Place* place, const uint32_t* words
+) noexcept nogil:
+    cdef Scopes* scopes = engine.scopes
+    cdef const uint32_t* frame = frame_words(scopes, place.frame)
+    cdef uint32_t i, need = NEED_ANY_CASE if words[2] else 0
+    cdef int meets
+    for i in range(words[0] + 1):
+        if frame[1] != NO_TEXTS:
+            if frame[2] & FRAME_UNIQUE and words[3]:
+                need |= NEED_OPENINGS
+            meets = texts_meet(&scopes.texts, words[1], frame[1])
+            if meets < 0:
+                fault_set(&engine.fault, FAULT_MEMORY)
+            elif meets:
+                need |= NEED_WHOLE
+        if frame[0] == NONE:
+            break
+        frame = frame_words(scopes, frame[0])
+    return need
+
+
 cdef void _filter_suspects(Engine* engine, const Place* place, uint64_t* bits) noexcept nogil:
     cdef Scopes* scopes = engine.scopes
-    cdef uint64_t key = (
-        (<uint64_t>place.row << 32) | place.state | (<uint64_t>place.fresh << 31)
-    )
+    cdef uint64_t key = _key(place.row, place.state, place.fresh)
     cdef uint32_t known = map_get(&scopes.suspects, 0, key)
     cdef const uint32_t* words
-    cdef const uint32_t* frame
-    cdef uint32_t i, length
-    cdef int meets = 0
+    cdef uint32_t i, length, need, whole
     if known == NONE:
         known = _make_suspects(engine, place.row, place.state, place.fresh, bits)
         if engine.fault.code:
@@ -411,18 +460,13 @@ cdef void _filter_suspects(Engine* engine, const Place* place, uint64_t* bits) n
         return
     words = scopes.lists.entries[known].words
     length = scopes.lists.entries[known].length
-    for i in range(words[2]):
-        _look_at(engine, place, bits, words[3 + i])
-    frame = frame_words(scopes, place.frame)
-    for i in range(words[0] + 1):
-        meets = texts_meet(&scopes.texts, words[1], frame[1])
-        if meets or frame[0] == NONE:
-            break
-        frame = frame_words(scopes, frame[0])
-    if meets < 0:
-        fault_set(&engine.fault, FAULT_MEMORY)
-    if meets:
-        for i in range(3 + words[2], length):
+    need = _suspects_needed(engine, place, words)
+    whole = LIST_HEAD + words[2] + words[3]
+    for i in range(LIST_HEAD, length):
+        if need & (
+            NEED_WHOLE if i >= whole
+            else (NEED_ANY_CASE if i < LIST_HEAD + words[2] else NEED_OPENINGS)
+        ):
             _look_at(engine, place, bits, words[i])
 
 
@@ -458,6 +502,45 @@ cdef void _filter_all(Engine* engine, const Place* place, uint64_t* bits) noexce
                 _look_at(engine, place, bits, trie.tokens[place_of])
 
 
+cdef bint _is_tight(Engine* engine, uint32_t frame) noexcept nogil:
+    """Whether this scope or one around it is tight."""
+    cdef const uint32_t* words
+    if not engine.scopes.finite:
+        return False
+    while frame != NONE:
+        words = frame_words(engine.scopes, frame)
+        if words[2] & FRAME_TIGHT:
+            return True
+        frame = words[0]
+    return False
+
+
+cdef bint scopes_are_idle(
+    Engine* engine, row_t row, state_t state, bint fresh, uint32_t context
+) noexcept nogil:
+    """Whether it is known that nothing is to be taken out of the mask of (row, state)."""
+    cdef Scopes* scopes = engine.scopes
+    cdef const uint32_t* words = scopes.contexts.entries[context].words
+    cdef Place* place
+    cdef uint32_t known = map_get(&scopes.suspects, 0, _key(row, state, fresh))
+    cdef TextCursor cursor
+    if known == NONE or frame_words(scopes, words[0])[2] & FRAME_INSIDE \
+            or _is_tight(engine, words[0]):
+        return False
+    if known == 0 and words[2] == 0:
+        return True
+    place = &scopes.places[0]
+    place_load(engine, place, row, state, fresh, context)
+    if engine.fault.code or (
+        known and _suspects_needed(engine, place, scopes.lists.entries[known].words)
+    ):
+        return False
+    cursor = texts_after(
+        &scopes.texts, frame_words(scopes, place.frame)[1], place.text, place.size
+    )
+    return fresh or cursor.node == NONE
+
+
 cdef int scopes_filter(
     Engine* engine, row_t row, state_t state, bint fresh, uint32_t context, uint64_t* bits
 ) noexcept nogil:
@@ -467,11 +550,12 @@ cdef int scopes_filter(
     """
     cdef Scopes* scopes = engine.scopes
     cdef Place* place = &scopes.places[0]
-    cdef uint64_t key = (<uint64_t>row << 32) | state | (<uint64_t>fresh << 31)
+    cdef uint64_t key = _key(row, state, fresh)
     cdef uint32_t known, i
     cdef const uint32_t* words
     cdef TextCursor cursor
-    if scopes.thorough:
+    cdef bint tight = _is_tight(engine, scopes.contexts.entries[context].words[0])
+    if tight:
         known = map_get(&scopes.removals, key, context)
         if known != NONE:
             words = scopes.lists.entries[known].words
@@ -479,7 +563,8 @@ cdef int scopes_filter(
                 bits[words[i] >> 6] &= ~(<uint64_t>1 << (words[i] & 63))
             return 0
     place_load(engine, place, row, state, fresh, context)
-    if not scopes.thorough:
+    scopes.noting = tight
+    if not tight:
         _filter_suspects(engine, place, bits)
     elif not engine.fault.code:
         scopes.found.size = 0
@@ -493,9 +578,10 @@ cdef int scopes_filter(
             _walk_lexeme(engine, place, cursor, bits)
     if not engine.fault.code and place_is_tracked(engine, place):
         _walk_scope(engine, place, bits)
-    if scopes.thorough and not engine.fault.code:
-        if scopes.found.size == 0 and words_push(&scopes.found, 0) == 0:
-            scopes.found.size = 0
+    scopes.noting = False
+    if tight and not engine.fault.code:
+        _note(engine, &scopes.found, 0)  # there may have been no room yet
+        scopes.found.size -= 1
         known = interner_put(&scopes.lists, scopes.found.at, <uint32_t>scopes.found.size)
         if known == NONE or map_put(&scopes.removals, key, context, known) < 0:
             fault_set(&engine.fault, FAULT_MEMORY)

@@ -32,14 +32,15 @@ from libc.string cimport memcpy, memset
 
 from llgx._earley cimport parser_scan, row_accepts, row_state, row_t
 from llgx._engine cimport (
-    FRAME_INSIDE, FRAME_TRACKED, FRAME_UNIQUE, ROLE_CLOSE, ROLE_DISTINCT, ROLE_KNOWN, ROLE_OPEN,
-    ROLE_PLAIN, ROLE_SKIP, ROLE_UNIQUE, Engine, Place, Scopes,
+    FRAME_INSIDE, FRAME_TIGHT, FRAME_TRACKED, FRAME_UNIQUE, ROLE_CLOSE, ROLE_DISTINCT, ROLE_KNOWN,
+    ROLE_OPEN, ROLE_PLAIN, ROLE_SKIP, ROLE_UNIQUE, Engine, Place, Scopes,
 )
 from llgx._lexer cimport DEAD, NO_SET, lexer_set, lexer_step, set_t, state_t
 from llgx._memory cimport (
     FAULT_MEMORY, FAULT_SCOPES, NONE, Interner, Map, Words, fault_set, interner_drop, interner_free,
     interner_put, map_free, map_get, map_put, words_free, words_push, words_reserve,
 )
+from llgx._regex cimport EMPTY, node_t, regex_derive, regex_is_live
 from llgx._residuals cimport residual_is_endless, residual_is_within
 from llgx._texts cimport (
     NO_TEXTS, TextCursor, texts_after, texts_contain, texts_free, texts_init, texts_insert, texts_t,
@@ -59,7 +60,8 @@ cdef Scopes* scopes_new(uint32_t terminals) noexcept nogil:
         return NULL
     scopes.limit = 2000000
     scopes.roles = <uint8_t*>calloc(terminals + 1, 1)
-    if scopes.roles == NULL:
+    scopes.endless = <uint8_t*>calloc(terminals + 1, 1)
+    if scopes.roles == NULL or scopes.endless == NULL:
         scopes_free(scopes)
         return NULL
     return scopes
@@ -70,6 +72,7 @@ cdef void scopes_free(Scopes* scopes) noexcept nogil:
     if scopes == NULL:
         return
     free(scopes.roles)
+    free(scopes.endless)
     texts_free(&scopes.texts)
     interner_free(&scopes.frames)
     interner_free(&scopes.chains)
@@ -79,6 +82,7 @@ cdef void scopes_free(Scopes* scopes) noexcept nogil:
     words_free(&scopes.words)
     words_free(&scopes.found)
     words_free(&scopes.texts_found)
+    words_free(&scopes.opening)
     for i in range(6):
         free(scopes.places[i].text)
     interner_free(&scopes.lists)
@@ -104,9 +108,13 @@ cdef int scopes_begin(Engine* engine) noexcept nogil:
     for i in range(engine.lexer.terminal_count):
         if scopes.roles[i] & ROLE_UNIQUE:
             scopes.unique = True
-        if scopes.roles[i] & ROLE_DISTINCT \
-                and not residual_is_endless(&engine.lexer.rx, engine.lexer.initial[i]):
-            scopes.thorough = True
+        if engine.lexer.initial[i] == EMPTY or engine.lexer.skip[i]:
+            scopes.roles[i] = 0
+        if scopes.roles[i] & ROLE_DISTINCT:
+            if residual_is_endless(&engine.lexer.rx, engine.lexer.initial[i]):
+                scopes.endless[i] = 1
+            else:
+                scopes.finite = True
     return 0
 
 
@@ -324,17 +332,48 @@ cdef uint32_t _frame(
     return _kept(engine, &engine.scopes.frames, words, FRAME_WORDS)
 
 
+cdef bint _is_tight(
+    Engine* engine, texts_t texts, const uint8_t* data, size_t length
+) noexcept nogil:
+    """Whether some beginning of ``data``, just finished, can only be finished as something that
+    the scope has."""
+    cdef Scopes* scopes = engine.scopes
+    cdef uint32_t terminal
+    cdef size_t i
+    cdef node_t node, after
+    for terminal in range(engine.lexer.terminal_count):
+        if not scopes.roles[terminal] & ROLE_DISTINCT or scopes.endless[terminal]:
+            continue
+        node = engine.lexer.initial[terminal]
+        i = 0
+        while i + 1 < length:
+            after = regex_derive(&engine.lexer.rx, node, engine.lexer.rx.classes[data[i]])
+            if after == EMPTY or not regex_is_live(&engine.lexer.rx, after):
+                break
+            node = after
+            i += 1
+        # All shorter beginnings leave more open than this one.
+        if residual_is_within(
+            &engine.lexer.rx, node, &scopes.texts, texts_after(&scopes.texts, texts, data, i)
+        ):
+            return True
+    return False
+
+
 cdef uint32_t _with_text(
     Engine* engine, uint32_t frame, const uint8_t* data, size_t length
 ) noexcept nogil:
     """The frame whose scope has this finished text too."""
     cdef Scopes* scopes = engine.scopes
     cdef const uint32_t* words = frame_words(scopes, frame)
+    cdef uint32_t flags = words[2]
     cdef texts_t texts = texts_insert(&scopes.texts, words[1], data, <uint32_t>length)
     if texts == NONE:
         fault_set(&engine.fault, FAULT_MEMORY)
         return frame
-    return _frame(engine, words[0], texts, words[2], words[3])
+    if scopes.finite and not flags & FRAME_TIGHT and _is_tight(engine, texts, data, length):
+        flags |= FRAME_TIGHT
+    return _frame(engine, words[0], texts, flags, words[3])
 
 
 cdef bint _end_lexeme(Engine* engine, Place* place, set_t emitted) noexcept nogil:
@@ -450,7 +489,7 @@ cdef bint _step(Engine* engine, Place* place, uint8_t byte) noexcept nogil:
     else:
         place.state = target
         place.fresh = False
-    if engine.scopes.thorough and not _can_end_well(engine, place):
+    if engine.scopes.finite and not _can_end_well(engine, place):
         return False
     return engine.fault.code == 0
 
@@ -634,7 +673,7 @@ cdef bint scopes_are_complete(
     if fresh and state == DEAD:
         return True
     # Only scopes that are used up, or tracked, take away all that the row allows.
-    if not engine.scopes.thorough \
+    if not engine.scopes.finite \
             and not frame_words(engine.scopes, place.frame)[2] & FRAME_INSIDE:
         return False
     return place_followers(engine, place, &byte) == 0
