@@ -240,9 +240,11 @@ cdef class CompiledGrammar:
         ps.rules = <uint32_t*>malloc((rule_count + 1) * sizeof(uint32_t))
         ps.productions = <Production*>malloc(productions * sizeof(Production))
         ps.nullable = <uint8_t*>calloc(rule_count + 1, 1)
+        ps.tail = <uint8_t*>calloc(rule_count + 1, 1)
         ps.skip_of = <uint32_t*>malloc((len(ir.terminals) + 1) * sizeof(uint32_t))
         if ps.symbols == NULL or ps.argument == NULL or ps.owner == NULL or ps.rules == NULL \
-                or ps.productions == NULL or ps.nullable == NULL or ps.skip_of == NULL:
+                or ps.productions == NULL or ps.nullable == NULL or ps.tail == NULL \
+                or ps.skip_of == NULL:
             raise MemoryError
         ps.rule_count = rule_count
         ps.start_rule = rule_count - 1
@@ -280,6 +282,8 @@ cdef class CompiledGrammar:
         ps.rules[rule_count] = made
         for rule, status in _nullable(rules, reached, ir).items():
             ps.nullable[number[rule]] = status
+        for index in _tail_recursive(rules, reached):
+            ps.tail[number[index]] = 1
         ps.stride = 5 if parametric else 3
         ps.exprs = <Expr*>calloc(len(exprs) + 1, sizeof(Expr))
         ps.conds = <Cond*>calloc(len(conds) + 1, sizeof(Cond))
@@ -478,6 +482,34 @@ cdef bint _mentions(list rules, index):
                 if type(symbol) is _ir.TerminalRef and symbol.index == index:
                     return True
     return False
+
+
+cdef set _tail_recursive(list rules, list reached):
+    """Rules whose derivations may end in themselves, or lie between such rules. Linear."""
+    cdef dict ends = {}
+    cdef dict begins = {}
+    cdef dict edges
+    cdef list todo
+    cdef set left
+    for index in reached:
+        for production in rules[index]:
+            last = production.symbols[len(production.symbols) - 1] if production.symbols else None
+            if type(last) is _ir.RuleRef:
+                ends.setdefault(index, set()).add(last.index)
+                begins.setdefault(last.index, set()).add(index)
+    left = set(ends) & set(begins)
+    # What no edge leads to, or from, within what is left, is on no cycle.
+    todo = list((set(ends) | set(begins)) - left)
+    while todo:
+        index = todo.pop()
+        for edges, others in ((ends, begins), (begins, ends)):
+            for other in edges.pop(index, ()):
+                if other in others:
+                    others[other].discard(index)
+                    if not others[other] and other in left:
+                        left.discard(other)
+                        todo.append(other)
+    return left
 
 
 cdef dict _nullable(list rules, list reached, ir):

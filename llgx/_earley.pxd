@@ -85,6 +85,7 @@ cdef struct Parser:
     uint32_t* rules      # by rule, and one more: where its productions begin
     Production* productions
     uint8_t* nullable    # by rule: 1 surely, 2 perhaps (it depends on parameters)
+    uint8_t* tail        # by rule: a derivation of it may end in another one of it
     uint32_t rule_count
     uint32_t start_rule  # the added rule that derives the grammar's start
     Expr* exprs

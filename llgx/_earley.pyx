@@ -14,6 +14,13 @@ scan moves is not the whole row but its restriction to what the scanned terminal
 finish. What else the row could have done is forgotten, and rows reached on different ways become
 equal far more often: after each line of a list of lines, say.
 
+*Forwarded origins.* Where one item only waits for a rule in its origin, and that item is complete
+after it, finishing the rule there is finishing the item's rule in the item's own origin, and so on.
+If this leads to the same rule again, an item of it gets that further origin at once. So right
+recursion of any depth has one row and one completion, as with the transitive items of Leo, "A
+general context-free parsing algorithm running in linear time on every LR(k) grammar without using
+lookahead" (1991), but without items of another kind.
+
 *Shapes.* What a row does next rarely depends on which rows its origins are. So a row is stored as a
 *shape* (its items, with origins numbered) and the list of its origins, and :c:func:`parser_scan`, a
 pure function of (row, emitted set), is memoised twice: by row, and by shape. A scan that completes
@@ -68,6 +75,7 @@ cdef enum:
     MOST_VARIANTS = 16       # tried per scan
     VARIANT_WORDS = 16000000
     FEW_ORIGINS = 24
+    FURTHEST = 32            # items that an origin is forwarded along
     WORK_PER_ITEM = 64       # times that an item of the widest row may be arrived at
 
 
@@ -92,6 +100,7 @@ cdef void parser_free(Parser* ps) noexcept nogil:
     free(ps.rules)
     free(ps.productions)
     free(ps.nullable)
+    free(ps.tail)
     free(ps.exprs)
     free(ps.conds)
     free(ps.skip_of)
@@ -444,6 +453,40 @@ cdef void _consult(Parser* ps, row_t row) noexcept nogil:
             return
 
 
+cdef row_t _forward(
+    Parser* ps, uint32_t place, row_t origin, uint64_t parameter
+) noexcept nogil:
+    """The furthest origin that is as good as ``origin`` for an item that has just got it."""
+    cdef uint32_t rule = ps.owner[place], wanted = rule
+    cdef uint32_t stride = ps.stride
+    cdef uint32_t steps, i, count
+    cdef uint64_t value = parameter
+    cdef row_t row = origin
+    cdef const uint32_t* item
+    cdef const uint32_t* found
+    for steps in range(FURTHEST):
+        _consult(ps, row)
+        item = _waiting(ps, ps.rows[row].shape, 2 * wanted, &count)
+        found = NULL
+        for i in range(count):
+            if stride == 3 or _argument(ps, item[1], _parameter(ps, item)) == value:
+                if found != NULL:
+                    return origin
+                found = item
+            item += stride
+        if found == NULL or ps.symbols[found[1] + 1] != NONE:
+            break
+        wanted = ps.owner[found[1]]
+        value = _parameter(ps, found)
+        if found[stride - 1] != SELF:
+            row = ps.rows[row].origins[found[stride - 1]]
+        if wanted == rule and value == parameter:
+            if row == origin:
+                break
+            origin = row
+    return origin
+
+
 cdef void _complete(Parser* ps, uint32_t rule, uint32_t origin, uint64_t parameter) noexcept nogil:
     """``rule`` is finished: move the items that wait for it, in its origin or in this row."""
     cdef const uint32_t* item
@@ -456,7 +499,11 @@ cdef void _complete(Parser* ps, uint32_t rule, uint32_t origin, uint64_t paramet
         for i in range(count):
             value = _parameter(ps, item)
             if _argument(ps, item[1], value) == parameter:
-                _add(ps, item[1] + 1, _origin(ps, origin, item), value)
+                place = item[1] + 1
+                if ps.tail[ps.owner[place]] and item[stride - 1] == SELF:
+                    _add(ps, place, _forward(ps, place, _origin(ps, origin, item), value), value)
+                else:
+                    _add(ps, place, _origin(ps, origin, item), value)
             item += stride
         return
     if ps.nullable[rule] == 1:
@@ -773,7 +820,7 @@ cdef row_t _by_variant(Parser* ps, row_t row, set_t emitted) noexcept nogil:
 cdef row_t _scan(Parser* ps, row_t row, set_t emitted) noexcept nogil:
     cdef const uint32_t* terminals = ps.lexer.sets.entries[emitted].words
     cdef uint32_t length = ps.lexer.sets.entries[emitted].length
-    cdef uint32_t i, j, count
+    cdef uint32_t i, j, count, place
     cdef uint32_t stride = ps.stride
     cdef const uint32_t* item
     cdef row_t result
@@ -798,7 +845,14 @@ cdef row_t _scan(Parser* ps, row_t row, set_t emitted) noexcept nogil:
     for i in range(length):
         item = _waiting(ps, ps.rows[row].shape, 2 * terminals[i] + 1, &count)
         for j in range(count):
-            _add(ps, item[1] + 1, _origin(ps, row, item), _parameter(ps, item))
+            place = item[1] + 1
+            if ps.tail[ps.owner[place]] and item[stride - 1] == SELF:
+                _add(
+                    ps, place, _forward(ps, place, ps.own, _parameter(ps, item)),
+                    _parameter(ps, item)
+                )
+            else:
+                _add(ps, place, _origin(ps, row, item), _parameter(ps, item))
             item += stride
     result = _close(ps, 0)
     if not ps.fault.code:
