@@ -8,6 +8,7 @@ from __future__ import annotations
 from llgx._compiled import CompiledGrammar
 from llgx._core import Matcher, fill_bitmasks
 from llgx.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
+from llgx.captures import Capture
 from llgx.errors import (
     GrammarError,
     LimitError,
@@ -25,6 +26,7 @@ from llgx.vocabulary import Vocabulary
 __version__ = "0.1.0"
 
 __all__ = [
+    "Capture",
     "CompiledGrammar",
     "Explanation",
     "Grammar",

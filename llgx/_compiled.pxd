@@ -21,6 +21,9 @@ cdef class CompiledGrammar:
     cdef readonly tuple warnings
     cdef readonly bint forcing
     cdef tuple names             # of terminals
+    cdef list capture_names      # by rule of the parser: (capture, tail_capture); None: no captures
+    cdef uint8_t* wanted         # by rule of the parser: 1 if it has a capture, 2 if one below has
+    cdef uint32_t* tails         # by terminal: regexes of what is before its tail, and of that
     cdef object __weakref__
 
     cdef int acquire(self) except -1
@@ -28,5 +31,8 @@ cdef class CompiledGrammar:
     cdef int _set_limits(self) except -1
     cdef int _set_scopes(self, ir) except -1
     cdef int _load(self, ir) except -1
+    cdef dict _resolve_tokens(self, ir, set terminals)
     cdef tuple _lower_terminals(self, ir, list order)
+    cdef int _lower_tails(self, ir, list order, dict memo) except -1
+    cdef int _lay_out_captures(self, ir, list rules, list reached) except -1
     cdef int _lay_out(self, ir, list rules, list reached) except -1

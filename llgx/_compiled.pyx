@@ -21,22 +21,22 @@ from cpython.pythread cimport (
     PyThread_release_lock,
 )
 
-from llgx._earley cimport FIRST_ROW, Cond, Expr, Production, row_accepts, row_state
+from llgx._earley cimport FIRST_ROW, Cond, Expr, Production, row_dead
 from llgx._engine cimport (
     BOUNDARY_MEMO, DIFFERENCE_MASKS, FORCED_RUNS, LENGTH_CLASSES, MASK_MEMO, ROLE_CLOSE,
     ROLE_DISTINCT, ROLE_OPEN, ROLE_UNIQUE, SHARED_PLANS,
 )
-from llgx._lexer cimport DEAD
 from llgx._mask cimport engine_begin, engine_free, engine_init
 from llgx._memory cimport FAULT_NONE, NONE, Fault
 from llgx._regex cimport (
-    EMPTY, node_t, raise_fault, regex_freeze_classes, regex_is_live, regex_lower, regex_nonempty,
-    regex_nullable,
+    ALL, EMPTY, node_t, raise_fault, regex_freeze_classes, regex_is_live, regex_lower,
+    regex_nonempty, regex_nullable,
 )
 from llgx._scopes cimport scopes_count, scopes_new
 
 from llgx import ir as _ir
 from llgx.errors import GrammarError, LimitError
+from llgx.token_sets import resolve_tokens, special_names
 
 
 cdef dict _EXPR_OPS = {
@@ -90,15 +90,17 @@ cdef class CompiledGrammar:
         if engine_begin(&self.engine) < 0:
             raise_fault(&self.engine.fault, limits)
             raise MemoryError
-        begin = row_state(&self.engine.parser, FIRST_ROW)
+        is_dead = row_dead(&self.engine.parser, FIRST_ROW)
         raise_fault(&self.engine.fault, limits)
-        if begin == DEAD and not row_accepts(&self.engine.parser, FIRST_ROW):
+        if is_dead:
             raise GrammarError("the grammar matches no text: its guards leave no way to begin")
 
     def __dealloc__(self):
         engine_free(&self.engine)
         free(self.eog)
         free(self.is_eog)
+        free(self.wanted)
+        free(self.tails)
         if self.lock != NULL:
             PyThread_free_lock(self.lock)
 
@@ -157,7 +159,12 @@ cdef class CompiledGrammar:
         if count > self.limits.symbols:
             raise LimitError(f"the grammar has {count} symbols", limit="symbols")
         used_skip = {ir.skip[ir.terminals[index].skip_class] for index in terminals} - {-1}
-        nullable, empty = self._lower_terminals(ir, sorted(terminals | used_skip))
+        cdef dict tokens = self._resolve_tokens(ir, terminals)
+        tokens = self._resolve_tokens(ir, terminals)
+        nullable, empty = self._lower_terminals(
+            ir, sorted((terminals | used_skip).difference(tokens))
+        )
+        empty.update([index for index in tokens if not tokens[index]])
         # A terminal that may match nothing stands for a rule that derives it or nothing; only
         # matches of at least one byte are the lexer's business.
         cdef dict helper = {}
@@ -180,6 +187,7 @@ cdef class CompiledGrammar:
             ]
         reached = _reachable(rules, ir.start)
         self._lay_out(ir, rules, reached)
+        self._lay_out_captures(ir, rules, reached)
         self.names = tuple([terminal.name for terminal in ir.terminals])
         self.warnings = tuple(ir.warnings)
         for index in range(len(ir.terminals)):
@@ -188,7 +196,43 @@ cdef class CompiledGrammar:
                 self.engine.parser.skip_of[index] = NONE
             else:
                 self.engine.parser.skip_of[index] = skip
+            self.engine.parser.skip_once[index] = ir.skip_once and (
+                ir.skip_once_classes is None
+                or ir.terminals[index].skip_class in ir.skip_once_classes
+            )
         return 0
+
+    cdef dict _resolve_tokens(self, ir, set terminals):
+        """Set the ids of the terminals that are model tokens; them as a list by terminal."""
+        cdef dict found = {}
+        cdef Py_ssize_t count = 0, index
+        cdef uint32_t at = 0
+        for index in terminals:
+            if ir.terminals[index].tokens is None:
+                continue
+            if not found:
+                names = special_names(self.vocabulary)
+            found[index] = resolve_tokens(ir.terminals[index], self.vocabulary, names)
+            count += len(found[index])
+        sets = &self.engine.token_sets
+        self.engine.parser.is_token = <uint8_t*>calloc(len(ir.terminals) + 1, 1)
+        if self.engine.parser.is_token == NULL:
+            raise MemoryError
+        if not found:
+            return found
+        sets.at = <uint32_t*>calloc(len(ir.terminals) + 2, sizeof(uint32_t))
+        sets.ids = <uint32_t*>malloc((2 * count + 1) * sizeof(uint32_t))
+        if sets.at == NULL or sets.ids == NULL:
+            raise MemoryError
+        for index in range(len(ir.terminals)):
+            sets.at[index] = at
+            self.engine.parser.is_token[index] = index in found
+            for first, end in found.get(index, ()):
+                sets.ids[2 * at] = first
+                sets.ids[2 * at + 1] = end
+                at += 1
+        sets.at[len(ir.terminals)] = at
+        return found
 
     cdef tuple _lower_terminals(self, ir, list order):
         """Set the lexer's terminals; which of them are nullable, and which have no longer match."""
@@ -205,6 +249,7 @@ cdef class CompiledGrammar:
                 node = regex_nonempty(&self.engine.lexer.rx, node)
             self.engine.lexer.initial[index] = node
             self.engine.lexer.lazy[index] = terminal.lazy
+        self._lower_tails(ir, order, memo)
         for index in set(ir.skip) - {-1}:
             self.engine.lexer.skip[index] = 1
         raise_fault(&self.engine.fault, self.limits)
@@ -219,6 +264,56 @@ cdef class CompiledGrammar:
             if node == EMPTY:
                 empty.add(index)
         return nullable, empty
+
+    cdef int _lower_tails(self, ir, list order, dict memo) except -1:
+        """Lower what captures leave out of a lexeme, and what is before it."""
+        rx = &self.engine.lexer.rx
+        self.tails = <uint32_t*>calloc(2 * len(ir.terminals) + 2, sizeof(uint32_t))
+        if self.tails == NULL:
+            raise MemoryError
+        for index in order:
+            terminal = ir.terminals[index]
+            if terminal.tail is None:
+                continue
+            self.tails[2 * index] = ALL
+            body = _without_tail(terminal.regex, terminal.tail)
+            if body is not None:
+                self.tails[2 * index] = regex_lower(rx, body, memo, 0)
+            self.tails[2 * index + 1] = regex_lower(rx, terminal.tail, memo, 0)
+            raise_fault(&self.engine.fault, self.limits)
+        return 0
+
+    cdef int _lay_out_captures(self, ir, list rules, list reached) except -1:
+        """Say which rules have a capture, and below which rules there is one."""
+        cdef dict number = {rule: at for at, rule in enumerate(reached)}
+        cdef dict users = {}
+        cdef list names = [(None, None)] * (len(reached) + 1)
+        cdef list todo = []
+        self.wanted = <uint8_t*>calloc(len(reached) + 2, 1)
+        if self.wanted == NULL:
+            raise MemoryError
+        for index in reached:
+            for production in rules[index]:
+                for symbol in production.symbols:
+                    if type(symbol) is _ir.RuleRef:
+                        users.setdefault(symbol.index, set()).add(index)
+            if index >= len(ir.rules):
+                continue
+            rule = ir.rules[index]
+            if rule.capture is not None or rule.tail_capture is not None:
+                names[number[index]] = (rule.capture, rule.tail_capture)
+                self.wanted[number[index]] = 1
+                todo.append(index)
+        if not todo:
+            return 0
+        self.capture_names = names
+        self.wanted[len(reached)] = 2  # the start rule's parent
+        while todo:
+            for user in users.get(todo.pop(), ()):
+                if not self.wanted[number[user]]:
+                    todo.append(user)
+                self.wanted[number[user]] |= 2
+        return 0
 
     cdef int _lay_out(self, ir, list rules, list reached) except -1:
         """Fill the parser's arrays with the rules ``reached``, the start rule's parent added."""
@@ -242,14 +337,14 @@ cdef class CompiledGrammar:
         ps.nullable = <uint8_t*>calloc(rule_count + 1, 1)
         ps.tail = <uint8_t*>calloc(rule_count + 1, 1)
         ps.skip_of = <uint32_t*>malloc((len(ir.terminals) + 1) * sizeof(uint32_t))
+        ps.skip_once = <uint8_t*>calloc(len(ir.terminals) + 1, 1)
         if ps.symbols == NULL or ps.argument == NULL or ps.owner == NULL or ps.rules == NULL \
                 or ps.productions == NULL or ps.nullable == NULL or ps.tail == NULL \
-                or ps.skip_of == NULL:
+                or ps.skip_of == NULL or ps.skip_once == NULL:
             raise MemoryError
         ps.rule_count = rule_count
         ps.start_rule = rule_count - 1
         ps.initial_skip = ir.initial_skip
-        ps.skip_once = ir.skip_once
         start = [_ir.Production((_ir.RuleRef(ir.start),))]
         for rule in range(rule_count):
             ps.rules[rule] = made
@@ -374,8 +469,6 @@ cdef class CompiledGrammar:
 cdef int _refuse_unbuilt(ir) except -1:
     """What a description may say and the engine does not do yet is an error that names it."""
     for terminal in ir.terminals:
-        if terminal.tokens is not None:
-            raise GrammarError(f"terminal {terminal.name}: model tokens are not supported yet")
         if terminal.hidden_tail or terminal.ends_with_eog:
             raise GrammarError(f"terminal {terminal.name}: stop conditions are not supported yet")
     for rule in ir.rules:
@@ -385,9 +478,21 @@ cdef int _refuse_unbuilt(ir) except -1:
         raise GrammarError("exact lexing is not supported yet")
     if ir.max_tokens is not None:
         raise GrammarError("max_tokens is not supported yet")
-    if ir.skip_once_classes is not None:
-        raise GrammarError("skip_once by class is not supported yet")
     return 0
+
+
+cdef object _without_tail(regex, tail):
+    """What stands before ``tail`` in ``regex``, if that is plain to see; else None."""
+    cdef tuple items, end
+    if regex == tail:
+        return _ir.EPSILON
+    if type(regex) is not _ir.Concat:
+        return None
+    items = regex.items
+    for end in ((tail,), tail.items if type(tail) is _ir.Concat else ()):
+        if end and items[max(0, len(items) - len(end)):] == end:
+            return _ir.Concat(items[:len(items) - len(end)])
+    return None
 
 
 cdef list _reachable(list rules, start):

@@ -15,7 +15,7 @@ Cost: ``fill_bitmask`` of a known state copies the mask (16 KB for 128k tokens) 
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from cpython.buffer cimport (
     PyBUF_FORMAT, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer,
@@ -23,16 +23,21 @@ from cpython.buffer cimport (
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 
+from llgx._captures cimport Text, captures_of, text_free, text_lexeme, text_reserve
 from llgx._compiled cimport CompiledGrammar
-from llgx._earley cimport FIRST_ROW, parser_scan, row_state, row_t
-from llgx._engine cimport WHOLE_MASK, Engine, child_place
-from llgx._filter cimport scopes_are_idle, scopes_filter
-from llgx._lexer cimport DEAD, NO_SET, lexer_saturate, state_t
-from llgx._mask cimport engine_accepts, engine_fill, engine_step
-from llgx._memory cimport NONE, map_get
-from llgx._scopes cimport (
-    NO_CONTEXT, scopes_accept, scopes_are_complete, scopes_forced, scopes_read,
+from llgx._earley cimport (
+    FIRST_ROW, parser_scan, row_dead, row_state, row_t, row_takes_tokens,
 )
+from llgx._engine cimport WHOLE_MASK, Engine, Place, child_place
+from llgx._filter cimport scopes_are_idle, scopes_filter
+from llgx._lexer cimport DEAD, NO_SET, lexer_saturate, lexer_step, set_t, state_t
+from llgx._mask cimport engine_accepts, engine_fill, engine_step
+from llgx._memory cimport NONE, Words, map_get, words_free, words_push
+from llgx._scopes cimport (
+    NO_CONTEXT, place_load, place_step, scopes_accept, scopes_are_complete, scopes_end,
+    scopes_forced, scopes_read,
+)
+from llgx._tokens cimport tokens_allow, tokens_match, tokens_next, tokens_only, tokens_some
 from llgx._trie cimport TokenTrie, child_node, tokens_end
 
 from llgx.errors import TokenRejected, VocabularyError
@@ -122,14 +127,16 @@ cdef class Matcher:
         cdef size_t length
         if token < 0 or token >= trie.vocabulary_size:
             return 0
-        if self.grammar.is_eog[token]:
-            if not self._accepts(step):
-                return 0
+        if self.grammar.is_eog[token] and self._accepts(step):
             step.row = NONE
             step.state = DEAD
             step.token = <uint32_t>token
             return -1
-        if row == NONE or not trie.is_text[token]:
+        if row == NONE:
+            return 0
+        if engine.token_sets.ids != NULL and self._take(step, <uint32_t>token) != NO_SET:
+            return -1
+        if not trie.is_text[token]:
             return 0
         if engine.scopes != NULL:
             length = trie.text_at[token + 1] - trie.text_at[token]
@@ -150,6 +157,57 @@ cdef class Matcher:
         step.state = state | (FRESH if fresh else 0)
         step.token = <uint32_t>token
         return -1
+
+    cdef bint _end_lexeme(self, Step* step, set_t emitted):
+        """Move ``step`` past the end of the lexeme in progress, if there is one, as ``emitted``.
+
+        NO_SET: as all that it matches. False, and ``step`` is spoilt, if it cannot end. Lock held.
+        """
+        cdef Engine* engine = &self.grammar.engine
+        if step.state & FRESH:
+            return True
+        if emitted == NO_SET:
+            emitted = engine.lexer.states[step.state].accept
+        if emitted == NO_SET:
+            return False
+        if engine.scopes != NULL:
+            if not scopes_end(engine, &step.row, step.state, &step.context, emitted):
+                return False
+        else:
+            step.row = parser_scan(&engine.parser, step.row, emitted)
+        step.state = row_state(&engine.parser, step.row) | FRESH
+        return True
+
+    cdef row_t _token_row(self, Step* step):
+        """The row whose terminals that are tokens may come at ``step``; NONE if there are none.
+
+        A lexeme in progress that matches ends there. Lock held.
+        """
+        cdef Engine* engine = &self.grammar.engine
+        cdef Step after = step[0]
+        if step.row == NONE or engine.token_sets.ids == NULL \
+                or not self._end_lexeme(&after, NO_SET):
+            return NONE
+        return after.row if tokens_some(&engine.token_sets, &engine.parser, after.row) else NONE
+
+    cdef set_t _take(self, Step* step, uint32_t token):
+        """Move ``step`` past a token that is a terminal, and which ones; NO_SET, and nothing
+        changed, if it is none. Lock held."""
+        cdef Engine* engine = &self.grammar.engine
+        cdef Step after = step[0]
+        cdef set_t emitted
+        if not self._end_lexeme(&after, NO_SET) or not row_takes_tokens(&engine.parser, after.row):
+            return NO_SET
+        emitted = tokens_match(&engine.token_sets, &engine.parser, after.row, token)
+        if emitted == NO_SET:
+            return NO_SET
+        after.row = parser_scan(&engine.parser, after.row, emitted)
+        if engine.fault.code or row_dead(&engine.parser, after.row):
+            return NO_SET
+        after.state = row_state(&engine.parser, after.row) | FRESH
+        after.token = token
+        step[0] = after
+        return emitted
 
     cdef int _reserve(self, uint32_t extra) except -1:
         """Make room for so many more steps."""
@@ -181,6 +239,8 @@ cdef class Matcher:
                 reason = f"the text is not complete; expected {expected}"
             elif not self.grammar.trie.is_text[token]:
                 reason = "it is a special token, which no text matches"
+                if expected:
+                    reason += f"; expected {expected}"
             elif not expected:
                 reason = "the text is complete"
             else:
@@ -311,20 +371,19 @@ cdef class Matcher:
         """``"eog"`` after an end-of-generation token, ``"complete"`` where the text is complete and
         nothing can follow, else ``None``."""
         cdef Step* step = &self.steps[self.count]
+        cdef bint complete
         if step.row == NONE:
             return "eog"
-        if step.state == (DEAD | FRESH) and self.is_accepting():
-            return "complete"
-        if self.grammar.engine.scopes != NULL:
-            self.grammar.acquire()
+        self.grammar.acquire()
+        complete = step.state == (DEAD | FRESH) and self._accepts(step)
+        if not complete and self.grammar.engine.scopes != NULL:
             complete = scopes_are_complete(
                 &self.grammar.engine, step.row, step.state & STATE, step.state & FRESH != 0,
                 step.context
             )
-            self.grammar.release()
-            if complete:
-                return "complete"
-        return None
+        complete = complete and self._token_row(step) == NONE
+        self.grammar.release()
+        return "complete" if complete else None
 
     def is_stopped(self):
         """Whether no text can follow: all that the mask allows are end-of-generation tokens."""
@@ -336,15 +395,24 @@ cdef class Matcher:
         cdef state_t state = step.state & STATE
         cdef state_t states[2]
         cdef uint32_t* found
-        cdef uint32_t i, count = 0
+        cdef uint32_t i, terminal, count = 0
+        cdef row_t tokens
         cdef int which
         if step.row == NONE:
             return ()
-        found = <uint32_t*>malloc((2 * engine.lexer.terminal_count + 1) * sizeof(uint32_t))
+        found = <uint32_t*>malloc((3 * engine.lexer.terminal_count + 1) * sizeof(uint32_t))
         if found == NULL:
             raise MemoryError
         try:
             self.grammar.acquire()
+            tokens = self._token_row(step)
+            i = 0
+            while tokens != NONE:
+                terminal = tokens_next(&engine.token_sets, &engine.parser, tokens, &i)
+                if terminal == NONE:
+                    break
+                found[count] = terminal
+                count += 1
             states[0] = state
             states[1] = DEAD
             if not step.state & FRESH and engine.lexer.states[state].accept != NO_SET:
@@ -381,23 +449,28 @@ cdef class Matcher:
         cdef size_t words = (<size_t>self.grammar.trie.vocabulary_size + 31) // 32
         cdef bint scoped = False
         cdef bint direct = words % 2 == 0 and <size_t>out % 8 == 0
-        cdef uint64_t* bits = <uint64_t*>out if direct else self.scratch
-        cdef row_t row = step.row
+        cdef uint64_t* bits
+        cdef row_t row = step.row, tokens
         cdef state_t state = step.state & STATE
         cdef uint32_t i
         cdef bint accepts
         self.grammar.acquire()
+        accepts = self._accepts(step)
+        tokens = self._token_row(step)
         if row != NONE and engine.scopes != NULL and not scopes_are_idle(
             engine, row, state, step.state & FRESH != 0, step.context
         ):
-            scoped = True  # in the scratch: what may fail must not be seen half done
-            bits = self.scratch
-            direct = False
+            scoped = True
+        if scoped or tokens != NONE:
+            direct = False  # in the scratch: what may fail must not be seen half done
+        bits = <uint64_t*>out if direct else self.scratch
         if row == NONE:
             state = DEAD
         else:
             state = lexer_saturate(&engine.lexer, state)
-        if state == DEAD or map_get(
+        if engine.fault.code:
+            pass
+        elif state == DEAD or map_get(
             &engine.mask_index, WHOLE_MASK, (<uint64_t>row << 32) | state
         ) != NONE:
             engine_fill(engine, row, state, bits)
@@ -409,7 +482,8 @@ cdef class Matcher:
                 scopes_filter(
                     engine, row, step.state & STATE, step.state & FRESH != 0, step.context, bits
                 )
-        accepts = engine.fault.code == 0 and self._accepts(step)
+        if tokens != NONE and engine.fault.code == 0:
+            tokens_allow(&engine.token_sets, &engine.parser, tokens, bits)
         self.grammar.release()
         if accepts:
             for i in range(self.grammar.eog_count):
@@ -475,11 +549,26 @@ cdef class Matcher:
         cdef state_t try_state
         cdef bint try_fresh
         cdef uint32_t count = 0
+        cdef Step at
         if row == NONE or not self.grammar.forcing:
             return 0
+        if engine.scopes != NULL and engine.token_sets.ids != NULL:
+            at = step[0]
+            while count < FORCED_LIMIT and self._token_row(&at) == NONE and scopes_forced(
+                engine, row, state, fresh, at.context, out + count, 1
+            ) and scopes_read(engine, &row, &state, &fresh, &at.context, out + count, 1):
+                at.row = row
+                at.state = state | (FRESH if fresh else 0)
+                count += 1
+            return count
         if engine.scopes != NULL:
             return scopes_forced(engine, row, state, fresh, step.context, out, FORCED_LIMIT)
         while count < FORCED_LIMIT and not engine_accepts(engine, row, state, fresh):
+            if engine.token_sets.ids != NULL:
+                at.row = row
+                at.state = state | (FRESH if fresh else 0)
+                if self._token_row(&at) != NONE:
+                    break
             found = 256
             for byte in range(256):
                 if engine.lexer.states[state].forced >= 0 \
@@ -523,27 +612,53 @@ cdef class Matcher:
 
         These are tokens of ``vocabulary.tokenize(forced_bytes())``, up to the first place where the
         mask also allows a token that reaches beyond the forced text: from there on the model may
-        want another one. Empty if nothing is forced.
+        want another one. Where no text can follow but one token that the grammar names, that is
+        forced too, and so on after it. Empty if nothing is forced.
         """
-        forced = self.forced_bytes()
-        if not forced:
-            return []
         cdef Matcher probe = self.copy()
         cdef list result = []
+        cdef uint32_t token
+        if not self.grammar.forcing:
+            return result
+        while len(result) < FORCED_LIMIT:
+            forced = probe.forced_bytes()
+            if forced and not probe._take_forced(forced, result):
+                break
+            token = probe._forced_token()
+            if token == NONE:
+                break
+            probe.consume(token)
+            result.append(token)
+        return result
+
+    cdef bint _take_forced(self, bytes forced, list result) except -1:
+        """Consume the tokens of ``forced`` that limit nobody, and append them; whether all were."""
         cdef Py_ssize_t at = 0
         try:
             tokens = self._tokenize_after(forced)
         except VocabularyError:
-            return []  # no tokens spell the text: there is nothing to take
+            return False  # no tokens spell the text: there is nothing to take
         for token in tokens:
-            if probe._reaches_beyond(forced[at:]):
-                break
-            if not probe.allows(token):
-                break
-            probe.consume(token)
+            if self._reaches_beyond(forced[at:]) or not self.allows(token):
+                return False
+            self.consume(token)
             result.append(token)
             at += len(self.grammar.vocabulary.tokens[token])
-        return result
+        return True
+
+    cdef uint32_t _forced_token(self) except? 0xFFFFFFF0:
+        """The one token that can come next, of a place where no text can; NONE elsewhere."""
+        cdef Step* step = &self.steps[self.count]
+        cdef uint32_t token = NONE
+        cdef row_t row
+        if step.state != (DEAD | FRESH):
+            return NONE
+        self.grammar.acquire()
+        row = self._token_row(step)
+        if row != NONE and not self._accepts(step):
+            token = tokens_only(&self.grammar.engine.token_sets, &self.grammar.engine.parser, row)
+        self.grammar.release()
+        return token
 
     cdef list _tokenize_after(self, bytes forced):
         """Canonical tokens of ``forced`` in the context of the last token consumed."""
@@ -635,9 +750,151 @@ cdef class Matcher:
             raise TypeError(f"text must be str or bytes, not {type(text).__name__}")
         return self._try(text)
 
+    # ------------------------------------------------------------ captures
+
+    cdef void _replay(self, Text* text, Words* pending, bint* complete):
+        """List the lexemes of the tokens so far; lock held.
+
+        ``complete`` if they are a whole text; otherwise ``pending`` are the terminals of the lexeme
+        in progress, or none where any may come.
+        """
+        cdef Engine* engine = &self.grammar.engine
+        cdef TokenTrie trie = self.grammar.trie
+        cdef Step step
+        cdef uint32_t i, token, count = self.count
+        cdef size_t begin = 0, size
+        cdef set_t emitted
+        complete[0] = False
+        for i in range(self.count):
+            step = self.steps[i]
+            if step.state & FRESH:
+                begin = text.size
+            if self.steps[i + 1].row == NONE:
+                complete[0] = True
+                count = i
+                break
+            token = self.steps[i + 1].token
+            emitted = NO_SET
+            if engine.token_sets.ids != NULL:
+                emitted = self._take(&step, token)
+            if emitted != NO_SET:
+                step = self.steps[i]
+                if not step.state & FRESH:
+                    text_lexeme(
+                        text, engine, engine.lexer.states[step.state].accept, begin, text.size
+                    )
+                begin = text.size
+                if trie.is_text[token]:
+                    self._append(text, token)
+                text_lexeme(text, engine, emitted, begin, text.size)
+            else:
+                size = text.size
+                self._append(text, token)
+                self._replay_text(text, &step, size, &begin)
+            if text.failed or engine.fault.code:
+                return
+        step = self.steps[count]
+        if not complete[0]:
+            complete[0] = self._accepts(&step)
+        if step.state & FRESH:
+            return
+        if complete[0]:
+            text_lexeme(text, engine, engine.lexer.states[step.state].accept, begin, text.size)
+            return
+        for i in range(0, engine.lexer.vectors.entries[step.state].length, 2):
+            token = engine.lexer.vectors.entries[step.state].words[i]
+            if engine.lexer.skip[token]:
+                pending.size = 0
+                return
+            if words_push(pending, token) < 0:
+                text.failed = True
+
+    cdef void _append(self, Text* text, uint32_t token):
+        cdef TokenTrie trie = self.grammar.trie
+        cdef size_t size = trie.text_at[token + 1] - trie.text_at[token]
+        if text_reserve(text, size) == 0:
+            memcpy(text.bytes + text.size, trie.text + trie.text_at[token], size)
+            text.size += size
+
+    cdef void _replay_text(self, Text* text, Step* step, size_t at, size_t* begin):
+        """List the lexemes that end in the text from ``at`` on."""
+        cdef Engine* engine = &self.grammar.engine
+        cdef row_t row = step.row
+        cdef state_t state = step.state & STATE
+        cdef state_t target
+        cdef set_t emitted
+        if engine.scopes != NULL:
+            self._replay_scoped(text, step, at, begin)
+            return
+        while at < text.size and not engine.fault.code:
+            target = lexer_step(&engine.lexer, state, text.bytes[at])
+            if target == DEAD:
+                emitted = engine.lexer.states[state].accept
+                text_lexeme(text, engine, emitted, begin[0], at)
+                begin[0] = at
+                row = parser_scan(&engine.parser, row, emitted)
+                target = lexer_step(
+                    &engine.lexer, row_state(&engine.parser, row), text.bytes[at]
+                )
+            at += 1
+            state = target
+            emitted = engine.lexer.states[target].eager
+            if emitted != NO_SET:
+                text_lexeme(text, engine, emitted, begin[0], at)
+                begin[0] = at
+                row = parser_scan(&engine.parser, row, emitted)
+                state = row_state(&engine.parser, row)
+
+    cdef void _replay_scoped(self, Text* text, Step* step, size_t at, size_t* begin):
+        """The same where scopes have a say in what a lexeme is."""
+        cdef Engine* engine = &self.grammar.engine
+        cdef Place* place = &engine.scopes.places[0]
+        cdef Words* ended = &engine.scopes.ended
+        cdef size_t i
+        cdef bint early
+        place_load(
+            engine, place, step.row, step.state & STATE, step.state & FRESH != 0, step.context
+        )
+        engine.scopes.traced = place
+        while at < text.size and not engine.fault.code:
+            early = lexer_step(&engine.lexer, place.state, text.bytes[at]) == DEAD
+            ended.size = 0
+            if not place_step(engine, place, text.bytes[at]):
+                break
+            at += 1
+            for i in range(ended.size):
+                text_lexeme(text, engine, ended.at[i], begin[0], at - 1 if early else at)
+                begin[0] = at - 1 if early else at
+                early = False
+        engine.scopes.traced = NULL
+
     def captures(self):
-        """What rules with a name for it have captured. Always empty: grammars declare none yet."""
-        return []
+        """What the rules that have a name for it have captured so far: :class:`llgx.Capture`.
+
+        In the order in which their derivations ended, each as often as it occurs. Of a text that
+        is not complete, those of the rules that have ended; while a lexeme may still go on its rule
+        has not. Which derivation counts where there are several: see ``llgx/_captures.pyx``.
+
+        Computed from the tokens when asked for: a chart parse, some microseconds per lexeme.
+        Raises :class:`LimitError`.
+        """
+        cdef Text text
+        cdef Words pending
+        cdef bint complete = False
+        if self.grammar.capture_names is None:
+            return []
+        memset(&text, 0, sizeof(Text))
+        memset(&pending, 0, sizeof(Words))
+        try:
+            self.grammar.acquire()
+            self._replay(&text, &pending, &complete)
+            self.grammar.release()
+            return captures_of(
+                self.grammar, &text, &pending if pending.size else NULL, complete
+            )
+        finally:
+            text_free(&text)
+            words_free(&pending)
 
 
 cdef int64_t _as_token(token) except? -7:

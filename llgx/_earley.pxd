@@ -3,7 +3,7 @@
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
-from llgx._lexer cimport Lexer, set_t, state_t
+from llgx._lexer cimport DEAD, Lexer, set_t, state_t
 from llgx._memory cimport UNKNOWN, Fault, Interner, Map, Words
 
 ctypedef uint32_t row_t
@@ -15,6 +15,8 @@ cdef enum RowFlag:
     ROW_ACCEPTS = 1      # the text up to here is complete
     ROW_NO_SKIP = 2      # a skip terminal may not come next
     ROW_RESTRICTED = 4   # an origin only: what mattered of a row that was scanned
+    ROW_TOKENS = 8       # a terminal that is a model token may come next
+    ROW_SKIPPED = 16     # what may be skipped once has been
 
 cdef enum ExprOp:
     EXPR_CONST = 0       # a
@@ -91,8 +93,9 @@ cdef struct Parser:
     Expr* exprs
     Cond* conds
     uint32_t* skip_of    # by terminal: the skip terminal of its class, or NONE
+    uint8_t* is_token    # by terminal: it is a model token
     bint initial_skip
-    bint skip_once
+    uint8_t* skip_once   # by terminal: one lexeme at most may be skipped before it
     uint32_t stride      # words of an item: 3, or 5 with parameters
     # rows
     Interner shape_words # shape -> [flags, items...]
@@ -130,6 +133,10 @@ cdef int parser_init(Parser* ps, Lexer* lexer, Fault* fault) noexcept nogil
 cdef void parser_free(Parser* ps) noexcept nogil
 cdef int parser_begin(Parser* ps) noexcept nogil
 cdef row_t parser_scan(Parser* ps, row_t row, set_t emitted) noexcept nogil
+cdef uint64_t parser_argument(
+    const Parser* ps, uint32_t place, uint64_t parameter
+) noexcept nogil
+cdef bint parser_guard(const Parser* ps, uint32_t production, uint64_t parameter) noexcept nogil
 cdef state_t parser_start_state(Parser* ps, row_t row) noexcept nogil
 
 
@@ -143,3 +150,15 @@ cdef inline state_t row_state(Parser* ps, row_t row) noexcept nogil:
 
 cdef inline bint row_accepts(const Parser* ps, row_t row) noexcept nogil:
     return ps.shapes[ps.rows[row].shape].flags & ROW_ACCEPTS
+
+
+cdef inline bint row_takes_tokens(const Parser* ps, row_t row) noexcept nogil:
+    """Whether a terminal that is a model token may come next."""
+    return ps.shapes[ps.rows[row].shape].flags & ROW_TOKENS
+
+
+cdef inline bint row_dead(Parser* ps, row_t row) noexcept nogil:
+    """No lexeme can follow and the text is not complete. Guards of parametric rules alone do
+    this."""
+    return row_state(ps, row) == DEAD \
+        and not ps.shapes[ps.rows[row].shape].flags & (ROW_ACCEPTS | ROW_TOKENS)

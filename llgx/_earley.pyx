@@ -35,8 +35,9 @@ Rules that surely derive the empty string are stepped over when predicted (Aycoc
 "Practical Earley Parsing", 2002); those that do so for some parameters only are completed where
 they stand, and items that arrive later look them up.
 
-An emitted set with a skip terminal moves nothing: the row stays, or becomes its twin without skip
-where a gap may hold one skip only.
+An emitted set with a skip terminal moves nothing. What stays of the row are the terminals of the
+classes that this skip terminal belongs to; where a gap may hold one lexeme only, they have no skip
+terminal any more.
 
 Cost: a known scan is a map lookup; a known variant a few comparisons and one interning; a closure
 is linear in the items of the row, but for sorting them.
@@ -104,6 +105,8 @@ cdef void parser_free(Parser* ps) noexcept nogil:
     free(ps.exprs)
     free(ps.conds)
     free(ps.skip_of)
+    free(ps.is_token)
+    free(ps.skip_once)
     free(ps.rows)
     free(ps.shapes)
     free(ps.seen)
@@ -202,6 +205,20 @@ cdef bint _holds(const Parser* ps, const Cond* cond, uint64_t value) noexcept no
     if op == COND_GT:
         return part > cond.value
     return part >= cond.value
+
+
+cdef uint64_t parser_argument(
+    const Parser* ps, uint32_t place, uint64_t parameter
+) noexcept nogil:
+    """The argument of the rule behind a dot; 0 for one without parameter. Reads the grammar
+    only."""
+    return _argument(ps, place, parameter)
+
+
+cdef bint parser_guard(const Parser* ps, uint32_t production, uint64_t parameter) noexcept nogil:
+    """Whether a production is there for this parameter. Reads the grammar only."""
+    cdef uint32_t condition = ps.productions[production].condition
+    return condition == NONE or _holds(ps, &ps.conds[condition], parameter)
 
 
 # --------------------------------------------------------------------------- closing a row
@@ -638,6 +655,8 @@ cdef row_t _close(Parser* ps, uint32_t flags) noexcept nogil:
                 ps.nullable[symbol >> 1] and _derived_empty(ps, symbol >> 1, argument)
             ):
                 _add(ps, place + 1, origin, value)
+        elif ps.is_token[symbol >> 1]:
+            flags |= ROW_TOKENS
         at += stride
     if ps.fault.code:
         return FIRST_ROW
@@ -825,7 +844,7 @@ cdef row_t _scan(Parser* ps, row_t row, set_t emitted) noexcept nogil:
     cdef const uint32_t* item
     cdef row_t result
     if ps.lexer.set_is_skip[emitted]:
-        return _without_skip(ps, row) if ps.skip_once else row
+        return _after_skip(ps, row, emitted)
     result = _by_variant(ps, row, emitted)
     if result != NONE:
         return result
@@ -860,22 +879,41 @@ cdef row_t _scan(Parser* ps, row_t row, set_t emitted) noexcept nogil:
     return result
 
 
-cdef row_t _without_skip(Parser* ps, row_t row) noexcept nogil:
-    """The twin of ``row`` in which no skip terminal may come next."""
+cdef row_t _after_skip(Parser* ps, row_t row, set_t emitted) noexcept nogil:
+    """What of ``row`` may follow a lexeme that was skipped as ``emitted``."""
     cdef const Shape* shape = &ps.shapes[ps.rows[row].shape]
-    cdef uint32_t words = 1 + shape.count * ps.stride
-    cdef uint32_t origins = ps.rows[row].origin_count
-    ps.sorted.size = 0
-    if words_reserve(&ps.sorted, words + 1 + origins) < 0:
+    cdef const uint32_t* skipped = ps.lexer.sets.entries[emitted].words
+    cdef uint32_t skipped_count = ps.lexer.sets.entries[emitted].length
+    cdef const uint32_t* item = shape.items
+    cdef uint32_t stride = ps.stride, flags = shape.flags & ~ROW_TOKENS
+    cdef uint32_t i, j, terminal
+    cdef uint32_t* kept
+    ps.items.size = 0
+    if words_reserve(&ps.items, <size_t>shape.count * stride + stride) < 0:
         fault_set(ps.fault, FAULT_MEMORY)
         return FIRST_ROW
-    ps.sorted.at[0] = shape.flags | ROW_NO_SKIP
-    memcpy(ps.sorted.at + 1, shape.items, (words - 1) * sizeof(uint32_t))
-    ps.sorted.at[words] = _shape(ps, ps.sorted.at, words)
-    memcpy(ps.sorted.at + words + 1, ps.rows[row].origins, origins * sizeof(uint32_t))
-    if ps.fault.code:
-        return FIRST_ROW
-    return _row(ps, ps.sorted.at + words, origins + 1)
+    for i in range(shape.count):
+        if item[0] & 1:
+            terminal = item[0] >> 1
+            j = 0
+            while j < skipped_count and skipped[j] != ps.skip_of[terminal]:
+                j += 1
+            if j == skipped_count:
+                item += stride
+                continue
+            if ps.skip_once[terminal]:
+                flags |= ROW_SKIPPED
+            if ps.is_token[terminal]:
+                flags |= ROW_TOKENS
+        kept = ps.items.at + ps.items.size
+        memcpy(kept, item, stride * sizeof(uint32_t))
+        if item[stride - 1] != SELF:
+            kept[stride - 1] = ps.rows[row].origins[item[stride - 1]]
+        ps.items.size += stride
+        item += stride
+    if flags == shape.flags and ps.items.size == <size_t>shape.count * stride:
+        return row
+    return _name_origins(ps, flags)
 
 
 cdef row_t parser_scan(Parser* ps, row_t row, set_t emitted) noexcept nogil:
@@ -911,7 +949,9 @@ cdef state_t parser_start_state(Parser* ps, row_t row) noexcept nogil:
     if not ps.shapes[shape].flags & ROW_NO_SKIP:
         for i in range(<uint32_t>terminals):
             skip = ps.skip_of[ps.sorted.at[i]]
-            if skip == NONE:
+            if skip == NONE or (
+                ps.shapes[shape].flags & ROW_SKIPPED and ps.skip_once[ps.sorted.at[i]]
+            ):
                 continue
             j = <uint32_t>terminals
             while j < ps.sorted.size and ps.sorted.at[j] != skip:

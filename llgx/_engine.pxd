@@ -11,6 +11,7 @@ from llgx._memory cimport (
     FAULT_MEMORY, NONE, Arena, Fault, Interner, Map, Words, fault_set, words_reserve,
 )
 from llgx._texts cimport Texts
+from llgx._tokens cimport TokenSets
 from llgx._trie cimport SharedPlan, Spans, Table, TablePool, Trie, child_byte
 
 cdef enum:
@@ -144,6 +145,8 @@ cdef struct Scopes:
     uint8_t* state_roles # by lexer state
     uint32_t state_room
     Words words          # scratch
+    const Place* traced  # the ends of its lexemes are noted in ``ended``; NULL: none are
+    Words ended
     Place places[6]      # scratch: of the caller, of a check, three of a search, of a walk
     Interner lists       # of the next two
     Map suspects         # (row << 32 | state) -> tokens to look at, see ``_filter.pyx``
@@ -159,6 +162,7 @@ cdef struct Engine:
     Lexer lexer
     Parser parser
     Scopes* scopes       # NULL in grammars without distinct lexemes
+    TokenSets token_sets # of the terminals that are model tokens
     TablePool* pool      # of the vocabulary; kept alive by the owner of the engine
     uint32_t words       # 64-bit words of a bitset
     uint32_t heavy       # nodes of a subtree from which on it gets a memo, or a table, of its own

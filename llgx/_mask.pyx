@@ -27,7 +27,7 @@ from llgx._builder cimport (
     builder_put_builder, builder_put_mask, builder_remove_bits,
 )
 from llgx._earley cimport (
-    parser_begin, parser_free, parser_init, parser_scan, row_accepts, row_state, row_t,
+    parser_begin, parser_free, parser_init, parser_scan, row_accepts, row_dead, row_state, row_t,
 )
 from llgx._engine cimport (
     BOUNDARY_MEMO, CHILD, DELTA_LIMIT, DEPTH_LIMIT, DIFFERENCE_MASKS, FRAME_WORDS, KILL, MASK_MEMO,
@@ -44,6 +44,7 @@ from llgx._memory cimport (
 from llgx._plan cimport plan_of, plans_forget, plans_free
 from llgx._scopes cimport scopes_begin, scopes_free
 from llgx._shared cimport shared_begin, shared_release
+from llgx._tokens cimport tokens_free
 from llgx._trie cimport TablePool, Trie, child_byte, child_node, table_release, tokens_end
 
 
@@ -80,6 +81,7 @@ cdef void engine_free(Engine* engine) noexcept nogil:
     cdef uint32_t i
     lexer_free(&engine.lexer)
     parser_free(&engine.parser)
+    tokens_free(&engine.token_sets)
     _forget_masks(engine)
     scopes_free(engine.scopes)
     free(engine.masks)
@@ -135,12 +137,6 @@ cdef void _forget_masks(Engine* engine) noexcept nogil:
 
 # --------------------------------------------------------------------------- one byte
 
-cdef inline bint _row_dead(Engine* engine, row_t row) noexcept nogil:
-    """No lexeme can follow and the text is not complete. Guards of parametric rules alone do
-    this."""
-    return row_state(&engine.parser, row) == DEAD and not row_accepts(&engine.parser, row)
-
-
 cdef bint engine_step(
     Engine* engine, row_t* row, state_t* state, bint* fresh, uint8_t byte
 ) noexcept nogil:
@@ -164,7 +160,7 @@ cdef bint engine_step(
     if emitted != NO_SET:
         at = parser_scan(&engine.parser, at, emitted)
         target = row_state(&engine.parser, at)
-        if engine.fault.code or _row_dead(engine, at):
+        if engine.fault.code or row_dead(&engine.parser, at):
             return False
         fresh[0] = True
     else:
@@ -344,7 +340,7 @@ cdef bint _row_visit(
     if eager != NO_SET:
         row[0] = parser_scan(&engine.parser, row[0], eager)
         state[0] = row_state(&engine.parser, row[0])
-        if engine.fault.code or _row_dead(engine, row[0]):
+        if engine.fault.code or row_dead(&engine.parser, row[0]):
             return False
     _put_node(engine, level, site, node)
     if state[0] == DEAD or is_leaf(site.trie, node):
@@ -419,7 +415,7 @@ cdef void _boundary(
     """Add what may follow the lexeme that ends at a boundary, its filter aside."""
     cdef row_t at = after
     if bound.mode == OWN:
-        if not _row_dead(engine, after):
+        if not row_dead(&engine.parser, after):
             _put_node(engine, level, &engine.sites[bound.site], bound.node)
     elif bound.mode == CHILD:
         start = lexer_step(&engine.lexer, start, <uint8_t>bound.detail)

@@ -31,6 +31,9 @@ cdef size_t scopes_read(
     Engine* engine, row_t* row, state_t* state, bint* fresh, uint32_t* context,
     const uint8_t* data, size_t length
 ) noexcept nogil
+cdef bint scopes_end(
+    Engine* engine, row_t* row, state_t state, uint32_t* context, set_t emitted
+) noexcept nogil
 cdef uint32_t scopes_forced(
     Engine* engine, row_t row, state_t state, bint fresh, uint32_t context, uint8_t* out,
     uint32_t limit

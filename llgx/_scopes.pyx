@@ -30,7 +30,7 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 
-from llgx._earley cimport parser_scan, row_accepts, row_state, row_t
+from llgx._earley cimport parser_scan, row_accepts, row_state, row_t, row_takes_tokens
 from llgx._engine cimport (
     FRAME_INSIDE, FRAME_TIGHT, FRAME_TRACKED, FRAME_UNIQUE, ROLE_CLOSE, ROLE_DISTINCT, ROLE_KNOWN,
     ROLE_OPEN, ROLE_PLAIN, ROLE_SKIP, ROLE_UNIQUE, Engine, Place, Scopes,
@@ -80,6 +80,7 @@ cdef void scopes_free(Scopes* scopes) noexcept nogil:
     free(scopes.set_roles)
     free(scopes.state_roles)
     words_free(&scopes.words)
+    words_free(&scopes.ended)
     words_free(&scopes.found)
     words_free(&scopes.texts_found)
     words_free(&scopes.opening)
@@ -376,6 +377,14 @@ cdef uint32_t _with_text(
     return _frame(engine, words[0], texts, flags, words[3])
 
 
+cdef bint _trace(Engine* engine, const Place* place, set_t emitted) noexcept nogil:
+    """Note the end of a lexeme, where that is wanted."""
+    if place == engine.scopes.traced and words_push(&engine.scopes.ended, emitted) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return False
+    return True
+
+
 cdef bint _end_lexeme(Engine* engine, Place* place, set_t emitted) noexcept nogil:
     """Move row and scope past the lexeme in progress. False, and the place is spoilt, where the
     scope refuses it."""
@@ -389,7 +398,7 @@ cdef bint _end_lexeme(Engine* engine, Place* place, set_t emitted) noexcept nogi
     if engine.lexer.set_is_skip[emitted]:
         place.row = parser_scan(&engine.parser, place.row, emitted)
         place.size = place.pending
-        return True
+        return _trace(engine, place, emitted)
     roles = set_roles(engine, emitted)
     if roles & ROLE_DISTINCT and texts_contain(&scopes.texts, frame[1], lexeme, length):
         kept = _without(engine, kept, ROLE_DISTINCT)
@@ -399,7 +408,7 @@ cdef bint _end_lexeme(Engine* engine, Place* place, set_t emitted) noexcept nogi
             &scopes.texts, around[1], place.text + frame[3], place.size - frame[3]
         ):
             kept = _without(engine, kept, ROLE_CLOSE)
-    if kept == NO_SET or engine.fault.code:
+    if kept == NO_SET or engine.fault.code or not _trace(engine, place, kept):
         return False
     if kept != emitted:
         roles = set_roles(engine, kept)
@@ -443,7 +452,9 @@ cdef bint _can_end_well(Engine* engine, const Place* place) noexcept nogil:
     cdef TextCursor cursor
     if roles & ROLE_PLAIN or (roles & ROLE_SKIP and not place.fresh):
         return True
-    if place.fresh and row_accepts(&engine.parser, place.row):
+    if place.fresh and (
+        row_accepts(&engine.parser, place.row) or row_takes_tokens(&engine.parser, place.row)
+    ):
         return True
     if not roles & ROLE_DISTINCT:
         return False
@@ -651,6 +662,26 @@ cdef size_t scopes_read(
     fresh[0] = place.fresh
     context[0] = stored
     return i
+
+
+cdef bint scopes_end(
+    Engine* engine, row_t* row, state_t state, uint32_t* context, set_t emitted
+) noexcept nogil:
+    """Move an entry past the end of its lexeme in progress. False, and nothing changed, where the
+    scope refuses it."""
+    cdef Place* place = &engine.scopes.places[0]
+    cdef uint32_t stored
+    place_load(engine, place, row[0], state, False, context[0])
+    if not _end_lexeme(engine, place, emitted):
+        return False
+    place.state = row_state(&engine.parser, place.row)
+    place.fresh = True
+    stored = place_store(engine, place)
+    if engine.fault.code:
+        return False
+    row[0] = place.row
+    context[0] = stored
+    return True
 
 
 cdef bint scopes_accept(

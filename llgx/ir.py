@@ -256,9 +256,13 @@ class GrammarIR:
         for index in self.skip:
             if not -1 <= index < len(self.terminals):
                 raise ValueError(f"skip terminal {index} out of range")
+            if index >= 0 and self.terminals[index].tokens is not None:
+                raise ValueError(f"skip terminal {self.terminals[index].name} is a model token")
         for terminal in self.terminals:
             if not 0 <= terminal.skip_class < len(self.skip):
                 raise ValueError(f"skip class of terminal {terminal.name} out of range")
+            if terminal.tokens is not None:
+                _check_tokens(terminal)
         checked: set[int] = set()  # by identity: front ends share conditions
         for rule in self.rules:
             for production in rule.productions:
@@ -314,6 +318,19 @@ _CONDITIONS: Final = {
     "or": "items",
     "not": "item",
 }
+
+
+def _check_tokens(terminal: Terminal) -> None:
+    tokens = terminal.tokens
+    if type(tokens) is not TokenSet or terminal.regex != EMPTY:
+        raise ValueError(f"terminal {terminal.name} is either a TokenSet or a regex")
+    if terminal.scope or terminal.distinct or terminal.unique:
+        raise ValueError(f"terminal {terminal.name}: a token has no part in scopes")
+    if not all(type(name) is str for name in tokens.names):
+        raise ValueError(f"names of tokens in {terminal.name} are strings")
+    for first, last in tokens.ranges:
+        if not (type(first) is int and type(last) is int and 0 <= first <= last):
+            raise ValueError(f"no token range {first!r}-{last!r} in {terminal.name}")
 
 
 def _check_operands(what: str, kind: str | None, a: int, b: int) -> None:

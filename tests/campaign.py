@@ -38,7 +38,6 @@ from llgx.ir import (
     Production,
     Regex,
     Repeat,
-    Rule,
     RuleRef,
     Symbol,
     TerminalRef,
@@ -52,6 +51,7 @@ from tests.reference import (
     TooWideError,
     forget,
 )
+from tests.reference_captures import CyclicError, captures
 from tests.strategies import (
     NotPrintableError,
     TokenSet,
@@ -61,6 +61,7 @@ from tests.strategies import (
     random_grammar,
     random_scoped_grammar,
     random_tokens,
+    with_token_terminals,
 )
 
 __all__ = [
@@ -75,6 +76,10 @@ __all__ = [
     "reduce_walk",
     "walk_of_seed",
 ]
+
+_CAPTURED_TOKENS: Final = 30  # beyond it the twin takes too long
+
+Span = tuple[str, bytes, int, int]
 
 _FORCED_LIMIT: Final = 64  # forced text may go on for ever where maximal munch leaves one byte
 
@@ -140,6 +145,8 @@ def walk_of_seed(seed: int, steps: int = 24, tokens: TokenSet | None = None) -> 
             tokens = dense_tokens(rng, ReferenceGrammar(ir))
         else:
             tokens = random_tokens(rng, ReferenceGrammar(ir))
+    if rng.random() < 0.25:
+        ir = with_token_terminals(rng, ir, tokens)
     return Walk(seed, ir, tokens, steps)
 
 
@@ -192,6 +199,15 @@ class _Comparison:
                 f"{self.configuration.name}: {what}: missing {missing}, extra {extra}"
             )
 
+    def check_captures(self, twin: ReferenceMatcher, captured: list[Span] | None) -> None:
+        """The captures; ``captured`` is None where several answers are right."""
+        spans = [(c.name, c.data, c.start, c.end) for c in self.matcher.captures()]
+        if captured is not None:
+            self.expect("captures", spans, captured)
+        text = b"".join(twin.vocabulary.text_of(token) or b"" for token in twin.tokens)
+        for name, data, start, end in spans:
+            self.expect(f"data of {name}", data, text[start:end])
+
     def check_state(self, twin: ReferenceMatcher, mask: bytes, forced: bytes) -> None:
         """Everything that can be asked without changing the matcher."""
         matcher = self.matcher
@@ -206,12 +222,17 @@ class _Comparison:
         if len(forced) < _FORCED_LIMIT:
             self.expect("forced bytes", engine_forced, forced)
         tokens = matcher.forced_tokens()
-        text = b"".join(twin.vocabulary.tokens[token] for token in tokens)
+        # After the forced text a token may be forced that is none, and text again after it.
+        text = b"".join(
+            twin.vocabulary.text_of(token) or b""
+            for token in itertools.takewhile(lambda t: twin.vocabulary.text_of(t), tokens)
+        )[: len(engine_forced)]
         if not engine_forced.startswith(text):
             raise Disagreement(
                 f"{self.configuration.name}: forced tokens {text!r}, forced bytes {engine_forced!r}"
             )
         self.expect("forced tokens that are allowed", matcher.validate(tokens), len(tokens))
+        self.expect("forced tokens that are allowed", twin.validate(tokens), len(tokens))
 
     def check_token(self, token: int, allowed: bool) -> None:
         """A token that is not allowed must be refused and change nothing."""
@@ -276,13 +297,13 @@ def compare_walk(walk: Walk, configurations: Sequence[Configuration] = ALL_CONFI
     """Walk once; how many states were compared. Raises :class:`Disagreement`."""
     rng = random.Random(walk.seed)
     vocabulary, reference_vocabulary = _vocabularies(walk.tokens)
-    twin = ReferenceMatcher(ReferenceGrammar(walk.ir), reference_vocabulary)
+    twin = ReferenceMatcher(walk.ir, reference_vocabulary)
     grammar = llgx.Grammar.from_ir(walk.ir)
     try:
         grammar.compile(vocabulary)
     except llgx.GrammarError as error:
         # Guards may leave no way to begin, which the engine says where it sees it at once.
-        if twin.is_accepting() or twin.grammar.followers(twin.state):
+        if twin.mask():
             raise Disagreement(f"the engine refuses what the twin begins: {error}") from error
         return 1
     comparisons = []
@@ -298,10 +319,12 @@ def compare_walk(walk: Walk, configurations: Sequence[Configuration] = ALL_CONFI
         del masks[len(twin.tokens) :]
         masks.append(_packed(mask, len(walk.tokens.tokens)))
         probes = [rng.randrange(len(walk.tokens.tokens)) for _ in range(3)]
+        captured = _captured(twin)
         draft = _draft(rng, twin, mask)
         valid = twin.validate(draft)
         for comparison in comparisons:
             comparison.check_state(twin, masks[-1], forced)
+            comparison.check_captures(twin, captured)
             for token in probes:
                 comparison.check_token(token, token in mask)
             comparison.expect("validate", comparison.matcher.validate(draft), valid)
@@ -315,6 +338,16 @@ def compare_walk(walk: Walk, configurations: Sequence[Configuration] = ALL_CONFI
         if not _move(rng, twin, mask, masks, comparisons):
             break
     return states
+
+
+def _captured(twin: ReferenceMatcher) -> list[Span] | None:
+    """The captures of the twin, None where it does not say."""
+    if len(twin.tokens) > _CAPTURED_TOKENS:
+        return None
+    try:
+        return captures(twin)
+    except CyclicError:
+        return None
 
 
 def _draft(rng: random.Random, twin: ReferenceMatcher, mask: set[int]) -> list[int]:
@@ -409,7 +442,7 @@ def _smaller_grammars(ir: GrammarIR) -> Iterator[GrammarIR]:
                 variants.append([*rule.productions[:p], shorter, *rule.productions[p + 1 :]])
             for productions in variants:
                 rules = list(ir.rules)
-                rules[r] = Rule(rule.name, productions, rule.parametric)
+                rules[r] = dataclasses.replace(rule, productions=productions)
                 yield dataclasses.replace(ir, rules=rules)
     flags: Mapping[str, object] = {"skip": [-1] * len(ir.skip), "initial_skip": False}
     for name, value in {**flags, "skip_once": False, "forcing": False}.items():

@@ -57,6 +57,7 @@ from llgx.ir import (
     Symbol,
     Terminal,
     TerminalRef,
+    TokenSet,
 )
 
 __all__ = [
@@ -427,7 +428,6 @@ class Row:
     waiting: Mapping[tuple[int, int], Sequence[Item]]  # those with (rule, argument) behind the dot
     complete: bool
     allowed: frozenset[int]  # terminals that may come next
-    skippable: frozenset[int]  # skip terminals of their classes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -447,13 +447,16 @@ class State:
     """A row and the lexeme in progress; one object for one content.
 
     ``lexemes`` holds (terminal, residual) pairs; ``partial`` tells whether the lexeme has bytes,
-    ``may_skip`` whether white space may come before the next real lexeme. ``scopes`` has the
-    innermost scope at its end; ``text`` is the lexeme in progress where a scope may ask for it.
+    ``begin`` which terminals of the row could begin it: those of some classes only once white space
+    of these classes was skipped. ``skips`` are the skip terminals that could begin it too.
+    ``scopes`` has the innermost scope at its end; ``text`` is the lexeme in progress where a scope
+    may ask for it.
     ``after`` remembers results of :meth:`ReferenceGrammar.step`.
     """
 
     row: Row
-    may_skip: bool
+    begin: frozenset[int]
+    skips: frozenset[int]
     lexemes: frozenset[tuple[int, Regex]]
     partial: bool
     scopes: tuple[Scope, ...] = (Scope(),)
@@ -464,12 +467,28 @@ class State:
 class ReferenceGrammar:
     """A grammar as transitions between :class:`State` objects."""
 
-    def __init__(self, ir: GrammarIR) -> None:
-        """Prepare ``ir``; raises :class:`EmptyLanguageError` where nothing can be derived."""
+    def __init__(self, ir: GrammarIR, vocabulary: ReferenceVocabulary | None = None) -> None:
+        """Prepare ``ir``; raises :class:`EmptyLanguageError` where nothing can be derived.
+
+        Without a vocabulary every terminal that is a token counts as one that has ids.
+        """
         ir.check()
         self.ir = ir
+        self._token_ids: dict[int, frozenset[int]] = {}
+        for index, terminal in enumerate(ir.terminals):
+            if terminal.tokens is not None:
+                known = vocabulary is not None
+                self._token_ids[index] = (
+                    vocabulary.ids(terminal.tokens) if known else frozenset((-1,))
+                )
         self._regexes = [normalise(terminal.regex) for terminal in ir.terminals]
         self._lexemes = [nonempty(regex) for regex in self._regexes]
+        self.nullable = frozenset(t for t, regex in enumerate(self._regexes) if nullable(regex))
+        self.bodies_of_tails = {
+            index: _without_tail(terminal.regex, terminal.tail)
+            for index, terminal in enumerate(ir.terminals)
+            if terminal.tail is not None
+        }
         self._classes = byte_classes(self._regexes)
         self._scoped = any(t.distinct or t.unique for t in ir.terminals)
         if self._scoped:
@@ -481,7 +500,9 @@ class ReferenceGrammar:
         self._states: dict[tuple[object, ...], State] = {}
         self._ways_out: dict[State, bool] = {}
         root = Item(_ROOT, 0, _Body((RuleRef(ir.start),), None), 0, None)
-        self.start = self._begin(self._close({root}), may_skip=ir.initial_skip)
+        row = self._close({root})
+        skips = self._skips(row.allowed) if ir.initial_skip else frozenset()
+        self.start = self._begin(row, row.allowed, skips)
 
     # ---- parser
 
@@ -492,10 +513,16 @@ class ReferenceGrammar:
         def is_productive(symbol: Symbol) -> bool:
             if isinstance(symbol, RuleRef):
                 return symbol.index in productive
+            if symbol.index in self._token_ids:
+                return bool(self._token_ids[symbol.index])
             return not is_empty(self._regexes[symbol.index])
 
         def derives_only_empty(symbol: Symbol) -> bool:
-            return isinstance(symbol, TerminalRef) and is_empty(self._lexemes[symbol.index])
+            return (
+                isinstance(symbol, TerminalRef)
+                and symbol.index not in self._token_ids
+                and is_empty(self._lexemes[symbol.index])
+            )
 
         while True:
             more = {
@@ -550,13 +577,11 @@ class ReferenceGrammar:
             elif nullable(self._regexes[symbol.index]):
                 agenda.append(item.advanced(item.origin))
         allowed = frozenset(i.next.index for i in items if isinstance(i.next, TerminalRef))
-        skips = {self.ir.skip[self.ir.terminals[t].skip_class] for t in allowed} - {-1}
         return Row(
             items=frozenset(items),
             waiting=waiting,
             complete=any(item.rule == _ROOT and item.next is None for item in items),
             allowed=allowed,
-            skippable=frozenset(t for t in skips if not is_empty(self._lexemes[t])),
         )
 
     @staticmethod
@@ -576,10 +601,27 @@ class ReferenceGrammar:
 
     # ---- lexer
 
+    def _skip_of(self, terminal: int) -> int | None:
+        """The skip terminal that may stand before ``terminal``."""
+        skip = self.ir.skip[self.ir.terminals[terminal].skip_class]
+        return None if skip < 0 or is_empty(self._lexemes[skip]) else skip
+
+    def _skips_once(self, terminal: int) -> bool:
+        """Whether no second lexeme may be skipped before ``terminal``."""
+        classes = self.ir.skip_once_classes
+        return self.ir.skip_once and (
+            classes is None or self.ir.terminals[terminal].skip_class in classes
+        )
+
+    def _skips(self, terminals: Iterable[int]) -> frozenset[int]:
+        skips = map(self._skip_of, terminals)
+        return frozenset(skip for skip in skips if skip is not None)
+
     def _state(
         self,
         row: Row,
-        may_skip: bool,
+        begin: frozenset[int],
+        skips: frozenset[int],
         lexemes: frozenset[tuple[int, Regex]],
         partial: bool,
         scopes: tuple[Scope, ...],
@@ -587,7 +629,7 @@ class ReferenceGrammar:
     ) -> State:
         if not self._needs_text(lexemes, scopes):
             text = b""
-        key = row, may_skip, lexemes, partial, scopes, text
+        key = row, begin, skips, lexemes, partial, scopes, text
         if key not in self._states:
             self._states[key] = State(*key)
         return self._states[key]
@@ -599,27 +641,43 @@ class ReferenceGrammar:
             or any(terminal.distinct or terminal.scope for terminal in terminals)
         )
 
-    def _begin(self, row: Row, *, may_skip: bool, scopes: tuple[Scope, ...] = (Scope(),)) -> State:
+    def _begin(
+        self,
+        row: Row,
+        begin: frozenset[int],
+        skips: frozenset[int],
+        scopes: tuple[Scope, ...] = (Scope(),),
+    ) -> State:
         """The state before the first byte of a lexeme."""
-        terminals = row.allowed | row.skippable if may_skip else row.allowed
+        terminals = (begin | skips) - self._token_ids.keys()
         lexemes = frozenset((t, self._lexemes[t]) for t in terminals)
-        return self._state(row, may_skip, lexemes, False, scopes)
+        return self._state(row, begin, skips, lexemes, False, scopes)
 
     def _emit(self, state: State, terminals: frozenset[int], lexeme: bytes) -> State | None:
         """The state after the lexeme in progress turned out to be any of ``terminals``.
 
-        Where white space is among them it is nothing else. None where scopes refuse it.
+        Where white space is among them it is nothing else, and what comes next is a terminal that
+        this white space may stand before. None where scopes refuse it.
         """
         scopes = state.scopes
-        if state.may_skip and terminals & state.row.skippable:
-            return self._begin(state.row, may_skip=not self.ir.skip_once, scopes=scopes)
+        skipped = terminals & state.skips
+        if skipped:
+            begin = frozenset(t for t in state.begin if self._skip_of(t) in skipped)
+            again = self._skips(t for t in begin if not self._skips_once(t))
+            return self._begin(state.row, begin, again, scopes)
         if self._scoped:
-            left = frozenset(t for t in terminals if not self._is_finished(t, scopes, lexeme))
+            terminals = left = self._kept(state, terminals, lexeme)
             if not left:
                 return None
-            terminals = left
             scopes = self._after_lexeme(scopes, [self.ir.terminals[t] for t in left], lexeme)
-        return self._begin(self._scan(state.row, terminals), may_skip=True, scopes=scopes)
+        row = self._scan(state.row, terminals)
+        return self._begin(row, row.allowed, self._skips(row.allowed), scopes)
+
+    def _kept(self, state: State, terminals: frozenset[int], lexeme: bytes) -> frozenset[int]:
+        """What of ``terminals`` the scopes let a lexeme be; white space is no concern of theirs."""
+        if not self._scoped or terminals & state.skips:
+            return terminals
+        return frozenset(t for t in terminals if not self._is_finished(t, state.scopes, lexeme))
 
     def _is_finished(self, terminal: int, scopes: tuple[Scope, ...], lexeme: bytes) -> bool:
         """Whether the scope, or the one around it, has had this before."""
@@ -656,6 +714,8 @@ class ReferenceGrammar:
         """Whether some terminal has a match that the scope has not finished."""
         if not self._scoped or (state.row.complete and not state.partial):
             return True
+        if not state.partial and state.begin & self._token_ids.keys():
+            return True
         for terminal, residual in state.lexemes:
             if self._is_skip(state, terminal):
                 if state.partial:
@@ -667,7 +727,7 @@ class ReferenceGrammar:
         return False
 
     def _is_skip(self, state: State, terminal: int) -> bool:
-        return terminal in state.row.skippable
+        return terminal in state.skips
 
     def _is_item_again(self, state: State) -> bool:
         """Whether some scope that counts as an item is the beginning of a finished one so far."""
@@ -691,12 +751,36 @@ class ReferenceGrammar:
                 at = waiting.pop()
                 found = not self._is_item_again(at) or self.is_complete(at)
                 for byte in range(256) if not found else ():
-                    after = self._move(at, byte)
+                    after = self._move(at, byte, [])
                     if after is not None and after not in seen:
                         seen.add(after)
                         waiting.append(after)
             self._ways_out[state] = found
         return self._ways_out[state]
+
+    def token_terminals(self, state: State) -> tuple[State, frozenset[int]]:
+        """Where the lexeme in progress ends at a token, and the terminals that are tokens there."""
+        if state.partial:
+            matched = _matched(state.lexemes)
+            if not matched:
+                return state, frozenset()
+            after = self._emit(state, matched, state.text)
+            if after is None:
+                return state, frozenset()
+            state = after
+        return state, state.begin & self._token_ids.keys()
+
+    def take(self, state: State, token: int) -> State | None:
+        """The state after a token that is a terminal here, None for any other."""
+        state, terminals = self.token_terminals(state)
+        matched = frozenset(t for t in terminals if token in self._token_ids[t])
+        return self._unless_dead(self._emit(state, matched, b"")) if matched else None
+
+    def takes(self, state: State) -> set[int]:
+        """All tokens that :meth:`take` takes."""
+        _, terminals = self.token_terminals(state)
+        ids = set().union(*(self._token_ids[t] for t in terminals))
+        return {token for token in ids if self.take(state, token) is not None}
 
     def _derive(self, state: State, byte: int) -> frozenset[tuple[int, Regex]]:
         derived = ((t, derivative(residual, byte)) for t, residual in state.lexemes)
@@ -709,11 +793,35 @@ class ReferenceGrammar:
             state.after[byte] = self._step(state, byte)
         return state.after[byte]
 
-    def _step(self, state: State, byte: int) -> State | None:
-        after = self._move(state, byte)
+    def trace(
+        self, state: State, text: bytes, trace: list[tuple[State, frozenset[int], int]]
+    ) -> State:
+        """The state after ``text``, all of which must fit.
+
+        To ``trace`` go the lexemes that end in it: the state before the end, the terminals, and how
+        many bytes of ``text`` come before the end.
+        """
+        for at, byte in enumerate(text):
+            ends: list[tuple[State, frozenset[int], int]] = []
+            after = self._step(state, self._classes[byte], ends)
+            assert after is not None
+            trace += [(before, terminals, at + late) for before, terminals, late in ends]
+            state = after
+        return state
+
+    def _step(
+        self,
+        state: State,
+        byte: int,
+        trace: list[tuple[State, frozenset[int], int]] | None = None,
+    ) -> State | None:
+        """One byte. To ``trace`` go the lexemes that end before it (0) and with it (1)."""
+        after = self._move(state, byte, [] if trace is None else trace)
         return after if after is not None and self._leads_out(after) else None
 
-    def _move(self, state: State, byte: int) -> State | None:
+    def _move(
+        self, state: State, byte: int, trace: list[tuple[State, frozenset[int], int]]
+    ) -> State | None:
         current: State | None = state
         lexemes = self._derive(state, byte)
         if not lexemes:  # the longest lexeme ended before this byte, which then begins the next one
@@ -721,6 +829,7 @@ class ReferenceGrammar:
             current = self._emit(state, matched, state.text) if matched else None
             if current is None:
                 return None
+            trace.append((state, self._kept(state, matched, state.text), 0))
             lexemes = self._derive(current, byte)
             if not lexemes:
                 return None
@@ -729,15 +838,19 @@ class ReferenceGrammar:
         matched = _matched(lexemes)
         lazy = frozenset(t for t in matched if self.ir.terminals[t].lazy)
         if lazy:
+            trace.append((current, self._kept(current, lazy, text), 1))
             return self._unless_dead(self._emit(current, lazy, text))
         if len(matched) == len(lexemes) and not any(can_continue(r) for _, r in lexemes):
+            trace.append((current, self._kept(current, matched, text), 1))
             return self._unless_dead(self._emit(current, matched, text))
-        after = self._state(current.row, current.may_skip, lexemes, True, current.scopes, text)
+        after = self._state(
+            current.row, current.begin, current.skips, lexemes, True, current.scopes, text
+        )
         return after if self._can_end_well(after) else None
 
     def _unless_dead(self, state: State | None) -> State | None:
         """``state`` after a lexeme, None where nothing is left, neither to go on nor to end."""
-        if state is None or not (state.row.allowed or state.row.complete):
+        if state is None or not (state.begin or state.row.complete):
             return None
         return state if self._can_end_well(state) else None
 
@@ -766,6 +879,13 @@ class ReferenceGrammar:
         """Whether the grammar describes ``text``."""
         state = self.run(text)
         return state is not None and self.is_complete(state)
+
+
+def _without_tail(regex: Regex, tail: Regex) -> Regex:
+    """What is before ``tail`` in a regex that was put together of both; else anything."""
+    if isinstance(regex, Concat) and len(regex.items) == 2 and regex.items[1] == tail:
+        return regex.items[0]
+    return EVERYTHING
 
 
 def _matched(lexemes: Iterable[tuple[int, Regex]]) -> frozenset[int]:
@@ -807,6 +927,18 @@ class ReferenceVocabulary:
             before, text = self._texts[i - 1], self._texts[i]
             length = min(len(before), len(text))
             self._common[i] = next((k for k in range(length) if before[k] != text[k]), length)
+
+    def ids(self, tokens: TokenSet) -> frozenset[int]:
+        """The ids that ``tokens`` stands for; the tokens that end a generation only by name."""
+        named = {
+            token
+            for token in self.eog | self.special
+            if self.tokens[token] and self.tokens[token] in map(str.encode, tokens.names)
+        }
+        for first, last in tokens.ranges:
+            named.update(range(first, last + 1))
+        everything = range(len(self.tokens))
+        return frozenset(set(everything) - named - self.eog if tokens.negated else named)
 
     def text_of(self, token: int) -> bytes | None:
         """The text that consuming ``token`` adds; None for a token that is no text."""
@@ -855,26 +987,33 @@ class ReferenceMatcher:
         special: Collection[int] = (),
     ) -> None:
         """A matcher at the beginning; prepared grammars and vocabularies may be shared."""
-        self.grammar = ir if isinstance(ir, ReferenceGrammar) else ReferenceGrammar(ir)
         self.vocabulary = (
             tokens
             if isinstance(tokens, ReferenceVocabulary)
             else ReferenceVocabulary(tokens, eog, special)
         )
+        self.grammar = (
+            ir if isinstance(ir, ReferenceGrammar) else ReferenceGrammar(ir, self.vocabulary)
+        )
         self.tokens: list[int] = []
-        self._states = [self.grammar.start]  # one more than tokens
+        # One more than tokens; None once a token has ended the text.
+        self._states: list[State | None] = [self.grammar.start]
 
     @property
-    def state(self) -> State:
-        """The state after the tokens so far."""
+    def state(self) -> State | None:
+        """The state after the tokens so far, None after the end."""
         return self._states[-1]
 
     @property
     def stop_reason(self) -> str | None:
         """Why the matcher is stopped, None if it is not."""
-        if self.tokens and self.tokens[-1] in self.vocabulary.eog:
+        if self.state is None:
             return "eog"
-        if self.is_accepting() and not self.grammar.followers(self.state):
+        if (
+            self.is_accepting()
+            and not self.grammar.followers(self.state)
+            and not self.grammar.takes(self.state)
+        ):
             return "complete"
         return None
 
@@ -884,31 +1023,35 @@ class ReferenceMatcher:
 
     def is_accepting(self) -> bool:
         """Whether the text so far is complete."""
-        return self.grammar.is_complete(self.state)
+        return self.state is None or self.grammar.is_complete(self.state)
 
     def mask(self) -> set[int]:
         """The ids of all tokens that may come next."""
-        if self.stop_reason is not None:
+        if self.state is None:
             return set(self.vocabulary.eog)
-        found = self.vocabulary.allowed(self.grammar, self.state)
+        found = self.vocabulary.allowed(self.grammar, self.state) | self.grammar.takes(self.state)
         return found | self.vocabulary.eog if self.is_accepting() else found
 
-    def _after(self, token: int) -> State | None:
-        if token in self.vocabulary.eog:
-            return self.state if self.is_accepting() else None
-        text = self.vocabulary.text_of(token)
-        if text is None or self.stop_reason == "eog":
-            return None
-        return self.grammar.run(text, self.state)
+    def _after(self, token: int) -> tuple[bool, State | None]:
+        """Whether ``token`` may come, and the state after it."""
+        if token in self.vocabulary.eog and self.is_accepting():
+            return True, None
+        if self.state is None:
+            return False, None
+        after = self.grammar.take(self.state, token)
+        if after is None:
+            text = self.vocabulary.text_of(token)
+            after = None if text is None else self.grammar.run(text, self.state)
+        return after is not None, after
 
     def allows(self, token: int) -> bool:
         """Whether ``token`` may come next."""
-        return self._after(token) is not None
+        return self._after(token)[0]
 
     def consume(self, token: int) -> None:
         """Take ``token``, or raise :class:`RejectedError` and leave everything as it was."""
-        after = self._after(token)
-        if after is None:
+        fits, after = self._after(token)
+        if not fits:
             raise RejectedError(f"token {token} is not allowed")
         self.tokens.append(token)
         self._states.append(after)
@@ -950,9 +1093,11 @@ class ReferenceMatcher:
         """The bytes that must come next, as long as there is no choice: at most ``limit``."""
         forced = bytearray()
         state: State | None = self.state
-        if not self.grammar.ir.forcing or self.stop_reason is not None:
+        if not self.grammar.ir.forcing:
             return b""
         while state is not None and len(forced) < limit and not self.grammar.is_complete(state):
+            if self.grammar.takes(state):
+                break
             followers = self.grammar.followers(state)
             if len(followers) != 1:
                 break

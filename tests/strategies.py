@@ -16,6 +16,7 @@ from typing import Final
 
 from hypothesis import strategies as st
 
+from llgx import ir
 from llgx.ir import (
     EMPTY,
     EPSILON,
@@ -37,7 +38,7 @@ from llgx.ir import (
     Terminal,
     TerminalRef,
 )
-from tests.reference import EmptyLanguageError, ReferenceGrammar, State
+from tests.reference import EmptyLanguageError, ReferenceGrammar, ReferenceVocabulary, State
 
 __all__ = [
     "ALPHABET",
@@ -54,6 +55,7 @@ __all__ = [
     "random_tokens",
     "regexes",
     "token_sets",
+    "with_token_terminals",
 ]
 
 ALPHABET: Final = b"ab0 ."
@@ -451,6 +453,12 @@ def _shaped_rules(rng: random.Random, terminals: int) -> list[Rule]:
     return [rule("start", [a, b, c])]
 
 
+def _some_classes(rng: random.Random, count: int) -> frozenset[int] | None:
+    if rng.random() < 0.5:
+        return None
+    return frozenset(rng.sample(range(count), rng.randint(0, count)))
+
+
 def random_grammar(rng: random.Random) -> GrammarIR:
     """A grammar that describes at least one text, guards left aside."""
     while True:
@@ -469,13 +477,30 @@ def random_grammar(rng: random.Random) -> GrammarIR:
             skip=skip,
             initial_skip=rng.random() < 0.3,
             skip_once=rng.random() < 0.3,
+            skip_once_classes=_some_classes(rng, len(skip)),
             forcing=rng.random() < 0.9,
         )
+        if rng.random() < 0.4:
+            _add_captures(rng, ir)
         try:
             ReferenceGrammar(ir)
         except EmptyLanguageError:
             continue
         return ir
+
+
+def _add_captures(rng: random.Random, ir: GrammarIR) -> None:
+    """Give some rules captures, and some terminals tails."""
+    for index, rule in enumerate(ir.rules):
+        if rng.random() < 0.5:
+            rule.capture = f"c{index}"
+        if rng.random() < 0.3:
+            rule.tail_capture = f"t{index}"
+    for index, terminal in enumerate(ir.terminals):
+        if index not in ir.skip and rng.random() < 0.4:
+            tail = random_regex(rng, depth=1)
+            regex = Concat((terminal.regex, tail))
+            ir.terminals[index] = dataclasses.replace(terminal, regex=regex, tail=tail)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -603,6 +628,43 @@ def random_text(rng: random.Random, grammar: ReferenceGrammar, length: int) -> b
     return bytes(text)
 
 
+def with_token_terminals(rng: random.Random, grammar: GrammarIR, tokens: TokenSet) -> GrammarIR:
+    """``grammar`` with some of its terminals turned into tokens of a vocabulary.
+
+    Special tokens by name, ids of any kind, and complements. ``grammar`` itself where nothing could
+    be derived then.
+    """
+    terminals = [
+        terminal
+        if index in grammar.skip or terminal.scope or terminal.distinct or rng.random() < 0.6
+        else Terminal(
+            terminal.name, EMPTY, skip_class=terminal.skip_class, tokens=_random_ids(rng, tokens)
+        )
+        for index, terminal in enumerate(grammar.terminals)
+    ]
+    result = dataclasses.replace(grammar, terminals=terminals)
+    vocabulary = ReferenceVocabulary(tokens.tokens, tokens.eog, tokens.special)
+    try:
+        ReferenceGrammar(result, vocabulary)
+    except EmptyLanguageError:
+        return grammar
+    return result
+
+
+def _random_ids(rng: random.Random, tokens: TokenSet) -> ir.TokenSet:
+    names = [tokens.tokens[token].decode("utf-8", "replace") for token in tokens.special]
+    named = [name for name in names if name and name.encode() in tokens.tokens]
+    ranges = []
+    for _ in range(rng.randint(0 if named else 1, 2)):
+        first = rng.randrange(len(tokens.tokens))
+        ranges.append((first, min(first + rng.choice((0, 0, 1, 40)), len(tokens.tokens) - 1)))
+    chosen = rng.sample(named, rng.randint(0 if ranges else 1, min(len(named), 2))) if named else ()
+    negated = rng.random() < 0.3
+    if negated and rng.random() < 0.3:
+        return ir.TokenSet(negated=True)
+    return ir.TokenSet(tuple(chosen), tuple(ranges), negated)
+
+
 @dataclasses.dataclass(frozen=True)
 class TokenSet:
     """Tokens by id with the ids of those that are no text."""
@@ -691,9 +753,11 @@ def lark_text(ir: GrammarIR) -> str:
         raise NotPrintableError("two classes of skip")
     if any(terminal.distinct or terminal.unique for terminal in ir.terminals):
         raise NotPrintableError("distinct lexemes")
+    if any(terminal.tokens is not None for terminal in ir.terminals):
+        raise NotPrintableError("tokens of a vocabulary")
     options = {
         "allow_initial_skip": ir.initial_skip,
-        "ignore_once": ir.skip_once,
+        "ignore_once": ir.skip_once and ir.skip_once_classes != frozenset(),
         "no_forcing": not ir.forcing,
     }
     flags = ", ".join(f'"{name}": true' for name, on in options.items() if on)

@@ -21,7 +21,7 @@ from llgx.ir import (
     TerminalRef,
 )
 from llgx.limits import Limits
-from tests import campaign, strategies
+from tests import campaign, reference, strategies
 from tests.campaign import Walk, compare_walk
 from tests.reference import ReferenceGrammar, TooWideError
 from tests.strategies import (
@@ -301,14 +301,14 @@ def test_a_role_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
     )
 
     class Twin(ReferenceGrammar):
-        def __init__(self, _: GrammarIR) -> None:
+        def __init__(self, _: GrammarIR, vocabulary: object = None) -> None:
             super().__init__(wrong)
 
     def all_walks() -> None:
         for seed in range(20):
             compare_walk(Walk(seed, plain, TOKENS, steps=30))
 
-    monkeypatch.setattr(campaign, "ReferenceGrammar", Twin)
+    monkeypatch.setattr(reference, "ReferenceGrammar", Twin)
     with pytest.raises(campaign.Disagreement):
         all_walks()
 

@@ -32,7 +32,7 @@ from llgx.ir import (
     Terminal,
     TerminalRef,
 )
-from tests import campaign, strategies
+from tests import campaign, reference, strategies
 from tests.campaign import ALL_CONFIGURATIONS, Configuration, Walk, compare_walk, walk_of_seed
 from tests.reference import ReferenceGrammar, ReferenceMatcher, State, TooWideError
 from tests.strategies import (
@@ -282,7 +282,7 @@ def test_a_wrong_mask_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     ir = _of([sequence(b"1"), _COMMA])
     walk = Walk(0, ir, byte_tokens(), steps=3)
     compare_walk(walk)
-    monkeypatch.setattr(campaign, "ReferenceGrammar", _WrongTwin)
+    monkeypatch.setattr(reference, "ReferenceGrammar", _WrongTwin)
     with pytest.raises(campaign.Disagreement, match="mask: missing"):
         compare_walk(walk)
 
