@@ -23,6 +23,7 @@ cdef class CompiledGrammar:
     cdef tuple names             # of terminals
     cdef list capture_names      # by rule of the parser: (capture, tail_capture); None: no captures
     cdef uint8_t* wanted         # by rule of the parser: 1 if it has a capture, 2 if one below has
+    cdef uint8_t* ends_with_eog  # by terminal; NULL: none
     cdef uint32_t* tails         # by terminal: regexes of what is before its tail, and of that
     cdef object __weakref__
 
@@ -34,5 +35,6 @@ cdef class CompiledGrammar:
     cdef dict _resolve_tokens(self, ir, set terminals)
     cdef tuple _lower_terminals(self, ir, list order)
     cdef int _lower_tails(self, ir, list order, dict memo) except -1
+    cdef int _lay_out_hidden(self, ir, list order) except -1
     cdef int _lay_out_captures(self, ir, list rules, list reached) except -1
     cdef int _lay_out(self, ir, list rules, list reached) except -1

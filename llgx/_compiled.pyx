@@ -15,6 +15,7 @@ Cost: linear in the grammar, but for exact emptiness of terminals with ``&`` and
 
 from libc.stdint cimport uint32_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcpy
 
 from cpython.pythread cimport (
     NOWAIT_LOCK, WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock,
@@ -36,6 +37,7 @@ from llgx._scopes cimport scopes_count, scopes_new
 
 from llgx import ir as _ir
 from llgx.errors import GrammarError, LimitError
+from llgx.stops import expand_stops, without_tail
 from llgx.token_sets import resolve_tokens, special_names
 
 
@@ -70,6 +72,7 @@ cdef class CompiledGrammar:
             raise MemoryError
         ir.check()
         _refuse_unbuilt(ir)
+        ir = expand_stops(ir)
         self.forcing = ir.forcing
         if engine_init(&self.engine, &self.trie.pool, <uint32_t>len(ir.terminals)) < 0:
             raise MemoryError
@@ -100,6 +103,7 @@ cdef class CompiledGrammar:
         free(self.eog)
         free(self.is_eog)
         free(self.wanted)
+        free(self.ends_with_eog)
         free(self.tails)
         if self.lock != NULL:
             PyThread_free_lock(self.lock)
@@ -189,6 +193,13 @@ cdef class CompiledGrammar:
         self._lay_out(ir, rules, reached)
         self._lay_out_captures(ir, rules, reached)
         self.names = tuple([terminal.name for terminal in ir.terminals])
+        for index in range(len(ir.terminals)):
+            if ir.terminals[index].ends_with_eog:
+                if self.ends_with_eog == NULL:
+                    self.ends_with_eog = <uint8_t*>calloc(len(ir.terminals) + 1, 1)
+                    if self.ends_with_eog == NULL:
+                        raise MemoryError
+                self.ends_with_eog[index] = 1
         self.warnings = tuple(ir.warnings)
         for index in range(len(ir.terminals)):
             skip = ir.skip[ir.terminals[index].skip_class]
@@ -276,11 +287,35 @@ cdef class CompiledGrammar:
             if terminal.tail is None:
                 continue
             self.tails[2 * index] = ALL
-            body = _without_tail(terminal.regex, terminal.tail)
+            body = without_tail(terminal.regex, terminal.tail)
             if body is not None:
                 self.tails[2 * index] = regex_lower(rx, body, memo, 0)
             self.tails[2 * index + 1] = regex_lower(rx, terminal.tail, memo, 0)
             raise_fault(&self.engine.fault, self.limits)
+        self._lay_out_hidden(ir, order)
+        return 0
+
+    cdef int _lay_out_hidden(self, ir, list order) except -1:
+        """Tell the lexer which tails are hidden."""
+        cdef list hidden = [index for index in order if ir.terminals[index].hidden_tail]
+        cdef list texts = [ir.terminals[index].tail for index in hidden]
+        cdef bytes data = b"".join([t.data for t in texts if type(t) is _ir.Literal])
+        cdef uint32_t at = 0
+        lexer = &self.engine.lexer
+        if not hidden:
+            return 0
+        lexer.tails = <uint32_t*>calloc(2 * len(ir.terminals) + 2, sizeof(uint32_t))
+        lexer.tail_bytes = <uint8_t*>malloc(len(data) + 1)
+        if lexer.tails == NULL or lexer.tail_bytes == NULL:
+            raise MemoryError
+        memcpy(lexer.tail_bytes, <const char*>data, len(data))
+        for index, text in zip(hidden, texts):
+            lexer.tails[2 * index] = at
+            if type(text) is _ir.Literal:
+                lexer.tails[2 * index + 1] = <uint32_t>len(text.data)
+                at += <uint32_t>len(text.data)
+            else:
+                lexer.tails[2 * index + 1] = NONE
         return 0
 
     cdef int _lay_out_captures(self, ir, list rules, list reached) except -1:
@@ -468,9 +503,6 @@ cdef class CompiledGrammar:
 
 cdef int _refuse_unbuilt(ir) except -1:
     """What a description may say and the engine does not do yet is an error that names it."""
-    for terminal in ir.terminals:
-        if terminal.hidden_tail or terminal.ends_with_eog:
-            raise GrammarError(f"terminal {terminal.name}: stop conditions are not supported yet")
     for rule in ir.rules:
         if rule.max_tokens is not None:
             raise GrammarError(f"rule {rule.name}: max_tokens is not supported yet")
@@ -479,20 +511,6 @@ cdef int _refuse_unbuilt(ir) except -1:
     if ir.max_tokens is not None:
         raise GrammarError("max_tokens is not supported yet")
     return 0
-
-
-cdef object _without_tail(regex, tail):
-    """What stands before ``tail`` in ``regex``, if that is plain to see; else None."""
-    cdef tuple items, end
-    if regex == tail:
-        return _ir.EPSILON
-    if type(regex) is not _ir.Concat:
-        return None
-    items = regex.items
-    for end in ((tail,), tail.items if type(tail) is _ir.Concat else ()):
-        if end and items[max(0, len(items) - len(end)):] == end:
-            return _ir.Concat(items[:len(items) - len(end)])
-    return None
 
 
 cdef list _reachable(list rules, start):

@@ -30,9 +30,13 @@ from llgx._earley cimport (
 )
 from llgx._engine cimport WHOLE_MASK, Engine, Place, child_place
 from llgx._filter cimport scopes_are_idle, scopes_filter
-from llgx._lexer cimport DEAD, NO_SET, lexer_saturate, lexer_step, set_t, state_t
-from llgx._mask cimport engine_accepts, engine_fill, engine_step
-from llgx._memory cimport NONE, Words, map_get, words_free, words_push
+from llgx._lexer cimport (
+    DEAD, NO_SET, lexer_saturate, lexer_set, lexer_step, lexer_tail, set_t, state_t,
+)
+from llgx._mask cimport engine_accepts, engine_fill, engine_reread, engine_step
+from llgx._memory cimport (
+    FAULT_MEMORY, NONE, Words, fault_set, map_get, words_free, words_push,
+)
 from llgx._scopes cimport (
     NO_CONTEXT, place_load, place_step, scopes_accept, scopes_are_complete, scopes_end,
     scopes_forced, scopes_read,
@@ -127,6 +131,8 @@ cdef class Matcher:
         cdef size_t length
         if token < 0 or token >= trie.vocabulary_size:
             return 0
+        if self.grammar.is_eog[token] and self._eat(step, <uint32_t>token) != NO_SET:
+            return -1
         if self.grammar.is_eog[token] and self._accepts(step):
             step.row = NONE
             step.state = DEAD
@@ -177,6 +183,36 @@ cdef class Matcher:
             step.row = parser_scan(&engine.parser, step.row, emitted)
         step.state = row_state(&engine.parser, step.row) | FRESH
         return True
+
+    cdef set_t _eat(self, Step* step, uint32_t token):
+        """Move ``step`` past an end-of-generation token that ends the lexeme in progress only, and
+        as what; NO_SET, and nothing changed, if it does not. Lock held."""
+        cdef Engine* engine = &self.grammar.engine
+        cdef Step after = step[0]
+        cdef uint32_t i, terminal
+        cdef set_t emitted, kept = NO_SET
+        if self.grammar.ends_with_eog == NULL or step.row == NONE or step.state & FRESH:
+            return NO_SET
+        emitted = engine.lexer.states[step.state].accept
+        if emitted == NO_SET or engine.lexer.set_is_skip[emitted]:
+            return NO_SET
+        engine.parser.sorted.size = 0
+        for i in range(engine.lexer.sets.entries[emitted].length):
+            terminal = engine.lexer.sets.entries[emitted].words[i]
+            if self.grammar.ends_with_eog[terminal]:
+                if words_push(&engine.parser.sorted, terminal) < 0:
+                    fault_set(&engine.fault, FAULT_MEMORY)
+                    return NO_SET
+        if engine.parser.sorted.size:
+            kept = lexer_set(
+                &engine.lexer, engine.parser.sorted.at, <uint32_t>engine.parser.sorted.size
+            )
+        if kept == NO_SET or not self._end_lexeme(&after, kept) \
+                or row_dead(&engine.parser, after.row) or engine.fault.code:
+            return NO_SET
+        after.token = token
+        step[0] = after
+        return kept
 
     cdef row_t _token_row(self, Step* step):
         """The row whose terminals that are tokens may come at ``step``; NONE if there are none.
@@ -450,12 +486,14 @@ cdef class Matcher:
         cdef bint scoped = False
         cdef bint direct = words % 2 == 0 and <size_t>out % 8 == 0
         cdef uint64_t* bits
+        cdef Step after
         cdef row_t row = step.row, tokens
         cdef state_t state = step.state & STATE
         cdef uint32_t i
         cdef bint accepts
         self.grammar.acquire()
-        accepts = self._accepts(step)
+        after = step[0]
+        accepts = self._accepts(step) or self._eat(&after, 0) != NO_SET
         tokens = self._token_row(step)
         if row != NONE and engine.scopes != NULL and not scopes_are_idle(
             engine, row, state, step.state & FRESH != 0, step.context
@@ -550,11 +588,13 @@ cdef class Matcher:
         cdef bint try_fresh
         cdef uint32_t count = 0
         cdef Step at
+        cdef bint others = engine.token_sets.ids != NULL or self.grammar.ends_with_eog != NULL
         if row == NONE or not self.grammar.forcing:
             return 0
-        if engine.scopes != NULL and engine.token_sets.ids != NULL:
+        if engine.scopes != NULL and others:
             at = step[0]
-            while count < FORCED_LIMIT and self._token_row(&at) == NONE and scopes_forced(
+            while count < FORCED_LIMIT and self._token_row(&at) == NONE \
+                    and self._eat(&at, 0) == NO_SET and scopes_forced(
                 engine, row, state, fresh, at.context, out + count, 1
             ) and scopes_read(engine, &row, &state, &fresh, &at.context, out + count, 1):
                 at.row = row
@@ -564,10 +604,10 @@ cdef class Matcher:
         if engine.scopes != NULL:
             return scopes_forced(engine, row, state, fresh, step.context, out, FORCED_LIMIT)
         while count < FORCED_LIMIT and not engine_accepts(engine, row, state, fresh):
-            if engine.token_sets.ids != NULL:
+            if others:
                 at.row = row
                 at.state = state | (FRESH if fresh else 0)
-                if self._token_row(&at) != NONE:
+                if self._token_row(&at) != NONE or self._eat(&at, 0) != NO_SET:
                     break
             found = 256
             for byte in range(256):
@@ -775,6 +815,11 @@ cdef class Matcher:
                 break
             token = self.steps[i + 1].token
             emitted = NO_SET
+            if self.grammar.is_eog[token]:
+                emitted = self._eat(&step, token)
+                if emitted != NO_SET:
+                    text_lexeme(text, engine, emitted, begin, text.size)
+                    continue
             if engine.token_sets.ids != NULL:
                 emitted = self._take(&step, token)
             if emitted != NO_SET:
@@ -823,6 +868,10 @@ cdef class Matcher:
         cdef state_t state = step.state & STATE
         cdef state_t target
         cdef set_t emitted
+        cdef row_t after
+        cdef bint fresh
+        cdef uint32_t hidden, inner
+        cdef const uint8_t* tail
         if engine.scopes != NULL:
             self._replay_scoped(text, step, at, begin)
             return
@@ -841,9 +890,17 @@ cdef class Matcher:
             emitted = engine.lexer.states[target].eager
             if emitted != NO_SET:
                 text_lexeme(text, engine, emitted, begin[0], at)
-                begin[0] = at
                 row = parser_scan(&engine.parser, row, emitted)
                 state = row_state(&engine.parser, row)
+                hidden = lexer_tail(&engine.lexer, emitted, &tail)
+                if hidden:
+                    after = row
+                    target = state
+                    if engine_reread(
+                        engine, &after, &target, &fresh, tail, hidden, &inner
+                    ):
+                        at -= hidden
+                begin[0] = at
 
     cdef void _replay_scoped(self, Text* text, Step* step, size_t at, size_t* begin):
         """The same where scopes have a say in what a lexeme is."""

@@ -3,7 +3,7 @@
 
 from libc.stdint cimport int8_t, int16_t, uint8_t, uint32_t, uint64_t
 
-from llgx._memory cimport UNKNOWN, Arena, Fault, Interner, Words
+from llgx._memory cimport NONE, UNKNOWN, Arena, Fault, Interner, Words
 from llgx._regex cimport Regex, node_t
 
 ctypedef uint32_t terminal_t
@@ -55,6 +55,9 @@ cdef struct Lexer:
     node_t* initial      # by terminal: its regex, without the empty string
     uint8_t* lazy        # by terminal
     uint8_t* skip        # by terminal
+    uint32_t* tails      # by terminal: where its hidden tail begins in ``tail_bytes``, and how
+                         # long it is, NONE for any; NULL in grammars without hidden tails
+    uint8_t* tail_bytes
     uint32_t terminal_count
     Loop* loops
     uint32_t loop_count
@@ -84,3 +87,16 @@ cdef inline state_t lexer_step(Lexer* lx, state_t state, uint8_t byte) noexcept 
         if target != UNKNOWN:
             return target
     return lexer_fill(lx, state, byte_class)
+
+
+cdef inline uint32_t lexer_tail(
+    const Lexer* lx, set_t emitted, const uint8_t** bytes
+) noexcept nogil:
+    """The hidden tail that a lexeme with these terminals ends with, and its length; 0: none that
+    could be read again."""
+    cdef const uint32_t* tail
+    if lx.tails == NULL or lx.sets.entries[emitted].length == 0:
+        return 0
+    tail = lx.tails + 2 * lx.sets.entries[emitted].words[0]
+    bytes[0] = lx.tail_bytes + tail[0]
+    return tail[1] if tail[1] != NONE else 0

@@ -7,7 +7,7 @@ each byte derives them together. Terminals that can no longer match drop out (ex
 ``_regex``). What a state says about the end of a lexeme:
 
 * ``eager``: the lexeme is over on arrival. Either a lazy terminal matches (the set holds the
-  matched lazy ones only), or every terminal left has matched and none can go on.
+  matched lazy ones only, and of these those that hide the least of it), or every terminal left has matched and none can go on.
 * ``accept``: the terminals matched so far, emitted together if the next byte leads to DEAD.
   Otherwise the lexer goes on: maximal munch, without falling back to an earlier match.
 
@@ -67,6 +67,8 @@ cdef void lexer_free(Lexer* lx) noexcept nogil:
     free(lx.initial)
     free(lx.lazy)
     free(lx.skip)
+    free(lx.tails)
+    free(lx.tail_bytes)
     free(lx.loops)
 
 
@@ -127,6 +129,7 @@ cdef state_t _state(Lexer* lx, size_t base) noexcept nogil:
     cdef State* info
     cdef const uint32_t* words
     cdef state_t state
+    cdef uint32_t hidden = NONE
     cdef bint lazy_matched = False, open_ended = False
     cdef size_t top
     lx.scratch.size = base
@@ -169,8 +172,16 @@ cdef state_t _state(Lexer* lx, size_t base) noexcept nogil:
             lazy_matched = True
         elif regex_is_extendable(&lx.rx, words[i + 1]):
             open_ended = True
+    if lazy_matched and lx.tails != NULL:
+        for i in range(0, length, 2):
+            if lx.lazy[words[i]] and regex_nullable(&lx.rx, words[i + 1]):
+                hidden = min(hidden, lx.tails[2 * words[i] + 1])
     for i in range(0, length, 2):
-        if regex_nullable(&lx.rx, words[i + 1]) and (not lazy_matched or lx.lazy[words[i]]):
+        if lazy_matched and (
+            not lx.lazy[words[i]] or (lx.tails != NULL and lx.tails[2 * words[i] + 1] != hidden)
+        ):
+            continue
+        if regex_nullable(&lx.rx, words[i + 1]):
             if words_push(&lx.scratch, words[i]) < 0:
                 fault_set(lx.fault, FAULT_MEMORY)
     if lx.scratch.size > top:

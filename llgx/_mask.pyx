@@ -36,7 +36,7 @@ from llgx._engine cimport (
 )
 from llgx._filter cimport scopes_forget
 from llgx._inside cimport site_of
-from llgx._lexer cimport DEAD, NO_SET, lexer_free, lexer_init, lexer_step, set_t, state_t
+from llgx._lexer cimport DEAD, NO_SET, lexer_free, lexer_init, lexer_step, lexer_tail, set_t, state_t
 from llgx._memory cimport (
     FAULT_MEMORY, FAULT_NONE, NONE, Slot, arena_free, fault_set, interner_drop, interner_free,
     interner_put, map_clear, map_free, map_get, map_put, words_free,
@@ -137,6 +137,90 @@ cdef void _forget_masks(Engine* engine) noexcept nogil:
 
 # --------------------------------------------------------------------------- one byte
 
+cdef bint engine_reread(
+    Engine* engine, row_t* row, state_t* state, bint* fresh, const uint8_t* data, uint32_t length,
+    uint32_t* begin
+) noexcept nogil:
+    """Read a hidden tail again from the beginning of a lexeme. False, and nothing changed, where
+    what follows cannot read all of it.
+
+    A lexeme that is nothing but its own hidden tail does not count: it would be read for ever.
+    ``begin`` is set to where the lexeme in progress begins in ``data``. Recursion is as deep as
+    lexemes end with hidden tails that are shorter each time.
+    """
+    cdef row_t at = row[0], inner_row
+    cdef state_t target = state[0], inner_state
+    cdef bint new = True, inner_fresh
+    cdef uint32_t i = 0, start = 0, hidden, inner_begin
+    cdef const uint8_t* tail
+    cdef set_t emitted
+    while i < length:
+        emitted = engine.lexer.states[target].accept
+        target = lexer_step(&engine.lexer, target, data[i])
+        if target == DEAD:
+            if new or emitted == NO_SET:
+                return False
+            at = parser_scan(&engine.parser, at, emitted)
+            start = i
+            target = lexer_step(&engine.lexer, row_state(&engine.parser, at), data[i])
+            if target == DEAD:
+                return False
+        i += 1
+        new = False
+        emitted = engine.lexer.states[target].eager
+        if emitted == NO_SET:
+            continue
+        hidden = lexer_tail(&engine.lexer, emitted, &tail)
+        if hidden and hidden >= i - start:
+            return False
+        at = parser_scan(&engine.parser, at, emitted)
+        target = row_state(&engine.parser, at)
+        new = True
+        start = i
+        if engine.fault.code or row_dead(&engine.parser, at):
+            return False
+        if hidden:
+            inner_row = at
+            inner_state = target
+            inner_fresh = True
+            if engine_reread(
+                engine, &inner_row, &inner_state, &inner_fresh, tail, hidden, &inner_begin
+            ):
+                at = inner_row
+                target = inner_state
+                new = inner_fresh
+                start = i - hidden + inner_begin
+    if engine.fault.code:
+        return False
+    row[0] = at
+    state[0] = target
+    fresh[0] = new
+    begin[0] = start
+    return True
+
+
+cdef bint engine_follow(
+    Engine* engine, row_t* row, set_t emitted, state_t* state, bint* fresh
+) noexcept nogil:
+    """Move past the end of a lexeme, and past its hidden tail where what follows can read that.
+
+    False where nothing can follow and the text may not end. In grammars with scopes a hidden tail
+    is not read again.
+    """
+    cdef const uint8_t* tail
+    cdef uint32_t hidden, begin
+    row[0] = parser_scan(&engine.parser, row[0], emitted)
+    state[0] = row_state(&engine.parser, row[0])
+    fresh[0] = True
+    if engine.fault.code or row_dead(&engine.parser, row[0]):
+        return False
+    if engine.lexer.tails != NULL and engine.scopes == NULL:
+        hidden = lexer_tail(&engine.lexer, emitted, &tail)
+        if hidden:
+            engine_reread(engine, row, state, fresh, tail, hidden, &begin)
+    return engine.fault.code == 0
+
+
 cdef bint engine_step(
     Engine* engine, row_t* row, state_t* state, bint* fresh, uint8_t byte
 ) noexcept nogil:
@@ -148,6 +232,7 @@ cdef bint engine_step(
     cdef row_t at = row[0]
     cdef state_t target = lexer_step(&engine.lexer, state[0], byte)
     cdef set_t emitted
+    cdef bint begins = False
     if target == DEAD:
         emitted = engine.lexer.states[state[0]].accept
         if emitted == NO_SET or fresh[0]:
@@ -158,15 +243,11 @@ cdef bint engine_step(
             return False
     emitted = engine.lexer.states[target].eager
     if emitted != NO_SET:
-        at = parser_scan(&engine.parser, at, emitted)
-        target = row_state(&engine.parser, at)
-        if engine.fault.code or row_dead(&engine.parser, at):
+        if not engine_follow(engine, &at, emitted, &target, &begins):
             return False
-        fresh[0] = True
-    else:
-        fresh[0] = False
     if engine.fault.code:
         return False
+    fresh[0] = begins
     row[0] = at
     state[0] = target
     return True
@@ -337,10 +418,9 @@ cdef bint _row_visit(
     cdef Site* site = &engine.sites[where]
     cdef set_t eager = engine.lexer.states[state[0]].eager
     cdef uint32_t nested
+    cdef bint fresh
     if eager != NO_SET:
-        row[0] = parser_scan(&engine.parser, row[0], eager)
-        state[0] = row_state(&engine.parser, row[0])
-        if engine.fault.code or row_dead(&engine.parser, row[0]):
+        if not engine_follow(engine, row, eager, state, &fresh):
             return False
     _put_node(engine, level, site, node)
     if state[0] == DEAD or is_leaf(site.trie, node):
@@ -436,12 +516,13 @@ cdef void _boundaries(Engine* engine, uint32_t level, uint32_t index, row_t row)
     cdef set_t emitted = NO_SET
     cdef row_t after = row
     cdef state_t start = DEAD
+    cdef bint fresh
     for i in range(plan.boundary_count):
         bound = &plan.boundaries[i]
         if bound.emitted != emitted:
             emitted = bound.emitted
-            after = parser_scan(&engine.parser, row, emitted)
-            start = row_state(&engine.parser, after)
+            after = row
+            engine_follow(engine, &after, emitted, &start, &fresh)
             if engine.fault.code:
                 return
         target = level

@@ -125,6 +125,8 @@ cdef bint _key(Engine* engine, uint32_t where, state_t state, Key* key) noexcept
         id = _node_id(&lexer.rx, pool, words[2 * i + 1], 0)
         if id == NONE:
             return False
+        if lexer.tails != NULL and lexer.tails[2 * words[2 * i] + 1]:
+            return False  # what a lexeme hides is no part of the content
         key.order[i] = words[2 * i]
         content[i] = id << 2 | (lexer.lazy[words[2 * i]] != 0) << 1 | lexer.skip[words[2 * i]]
     _sort(content, key.order, key.count)

@@ -263,6 +263,10 @@ class GrammarIR:
                 raise ValueError(f"skip class of terminal {terminal.name} out of range")
             if terminal.tokens is not None:
                 _check_tokens(terminal)
+            if terminal.hidden_tail and (terminal.tail is None or not terminal.lazy):
+                raise ValueError(f"terminal {terminal.name} hides a tail: it is lazy and has one")
+            if terminal.ends_with_eog and (terminal.lazy or terminal.tokens is not None):
+                raise ValueError(f"terminal {terminal.name} ends by itself, not with a token")
         checked: set[int] = set()  # by identity: front ends share conditions
         for rule in self.rules:
             for production in rule.productions:

@@ -35,6 +35,7 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -50,6 +51,7 @@ from llgx.ir import (
     Intersection,
     Literal,
     ParamExpr,
+    Production,
     Regex,
     Repeat,
     Rule,
@@ -442,6 +444,21 @@ class Scope:
     text: bytes | None = None
 
 
+@dataclasses.dataclass(frozen=True)
+class Ending:
+    """The end of a lexeme: the state before it, the terminals that it was, where it ended, and
+    where the next one begins, which is earlier if a hidden tail is read again."""
+
+    before: State
+    terminals: frozenset[int]
+    end: int
+    next: int
+
+    def moved(self, count: int) -> Ending:
+        """The same so many bytes later."""
+        return dataclasses.replace(self, end=self.end + count, next=self.next + count)
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class State:
     """A row and the lexeme in progress; one object for one content.
@@ -473,7 +490,7 @@ class ReferenceGrammar:
         Without a vocabulary every terminal that is a token counts as one that has ids.
         """
         ir.check()
-        self.ir = ir
+        self.ir = ir = _with_literal_tails(ir)
         self._token_ids: dict[int, frozenset[int]] = {}
         for index, terminal in enumerate(ir.terminals):
             if terminal.tokens is not None:
@@ -793,35 +810,75 @@ class ReferenceGrammar:
             state.after[byte] = self._step(state, byte)
         return state.after[byte]
 
-    def trace(
-        self, state: State, text: bytes, trace: list[tuple[State, frozenset[int], int]]
-    ) -> State:
-        """The state after ``text``, all of which must fit.
-
-        To ``trace`` go the lexemes that end in it: the state before the end, the terminals, and how
-        many bytes of ``text`` come before the end.
-        """
+    def trace(self, state: State, text: bytes, trace: list[Ending]) -> State:
+        """The state after ``text``, all of which must fit. To ``trace`` go the lexemes that end in
+        it; their places count from the beginning of ``text``."""
         for at, byte in enumerate(text):
-            ends: list[tuple[State, frozenset[int], int]] = []
+            ends: list[Ending] = []
             after = self._step(state, self._classes[byte], ends)
             assert after is not None
-            trace += [(before, terminals, at + late) for before, terminals, late in ends]
+            trace += [end.moved(at) for end in ends]
             state = after
         return state
 
-    def _step(
-        self,
-        state: State,
-        byte: int,
-        trace: list[tuple[State, frozenset[int], int]] | None = None,
-    ) -> State | None:
+    def _step(self, state: State, byte: int, trace: list[Ending] | None = None) -> State | None:
         """One byte. To ``trace`` go the lexemes that end before it (0) and with it (1)."""
         after = self._move(state, byte, [] if trace is None else trace)
         return after if after is not None and self._leads_out(after) else None
 
-    def _move(
-        self, state: State, byte: int, trace: list[tuple[State, frozenset[int], int]]
-    ) -> State | None:
+    def _move(self, state: State, byte: int, trace: list[Ending]) -> State | None:
+        """One byte, and the hidden tail that ends with it read again, where that is possible."""
+        after = self._read(state, byte, trace)
+        tail = self._hidden(trace[-1]) if after is not None and trace else b""
+        if not tail or self._scoped or after is None:
+            return after
+        again: list[Ending] = []
+        reread = self._read_again(after, tail, again)
+        if reread is None:
+            return after
+        trace[-1] = dataclasses.replace(trace[-1], next=trace[-1].end - len(tail))
+        trace += [end.moved(trace[-1].end - len(tail)) for end in again]
+        return reread
+
+    def _hidden(self, ending: Ending) -> bytes:
+        """What of the lexeme is no part of it, as far as its bytes are known."""
+        for t in ending.terminals:
+            tail = self.ir.terminals[t].tail
+            if self.ir.terminals[t].hidden_tail and isinstance(tail, Literal):
+                return tail.data
+        return b""
+
+    def _read_again(self, state: State, tail: bytes, trace: list[Ending]) -> State | None:
+        """The state after ``tail`` read from ``state``; None where that is not possible.
+
+        It is not either where a lexeme would be nothing but its own hidden tail.
+        """
+        begin = 0
+        for at, byte in enumerate(tail):
+            ends: list[Ending] = []
+            after = self._read(state, self._classes[byte], ends)
+            if after is None:
+                return None
+            for end in ends:
+                hidden = self._hidden(end)
+                if hidden and len(hidden) >= at + end.end - begin:
+                    return None
+                trace.append(end.moved(at))
+                begin = at + end.end
+            hidden = self._hidden(ends[-1]) if ends else b""
+            if hidden:
+                again: list[Ending] = []
+                reread = self._read_again(after, hidden, again)
+                if reread is not None:
+                    begin = at + 1 - len(hidden)
+                    trace[-1] = dataclasses.replace(trace[-1], next=begin)
+                    trace += [end.moved(begin) for end in again]
+                    begin = trace[-1].next
+                    after = reread
+            state = after
+        return state
+
+    def _read(self, state: State, byte: int, trace: list[Ending]) -> State | None:
         current: State | None = state
         lexemes = self._derive(state, byte)
         if not lexemes:  # the longest lexeme ended before this byte, which then begins the next one
@@ -829,7 +886,7 @@ class ReferenceGrammar:
             current = self._emit(state, matched, state.text) if matched else None
             if current is None:
                 return None
-            trace.append((state, self._kept(state, matched, state.text), 0))
+            trace.append(Ending(state, self._kept(state, matched, state.text), 0, 0))
             lexemes = self._derive(current, byte)
             if not lexemes:
                 return None
@@ -838,15 +895,34 @@ class ReferenceGrammar:
         matched = _matched(lexemes)
         lazy = frozenset(t for t in matched if self.ir.terminals[t].lazy)
         if lazy:
-            trace.append((current, self._kept(current, lazy, text), 1))
+            hidden = min(map(self._hidden_length, lazy))
+            lazy = frozenset(t for t in lazy if self._hidden_length(t) == hidden)
+            trace.append(Ending(current, self._kept(current, lazy, text), 1, 1))
             return self._unless_dead(self._emit(current, lazy, text))
         if len(matched) == len(lexemes) and not any(can_continue(r) for _, r in lexemes):
-            trace.append((current, self._kept(current, matched, text), 1))
+            trace.append(Ending(current, self._kept(current, matched, text), 1, 1))
             return self._unless_dead(self._emit(current, matched, text))
         after = self._state(
             current.row, current.begin, current.skips, lexemes, True, current.scopes, text
         )
         return after if self._can_end_well(after) else None
+
+    def _hidden_length(self, terminal: int) -> float:
+        description = self.ir.terminals[terminal]
+        if not description.hidden_tail:
+            return 0
+        tail = description.tail
+        return len(tail.data) if isinstance(tail, Literal) else math.inf
+
+    def eat(self, state: State) -> tuple[frozenset[int], State | None]:
+        """What an end-of-generation token that is part of the text ends, and the state after it."""
+        matched = _matched(state.lexemes) if state.partial else frozenset()
+        if matched & state.skips:
+            return frozenset(), None
+        ended = frozenset(t for t in matched if self.ir.terminals[t].ends_with_eog)
+        if not ended:
+            return frozenset(), None
+        return ended, self._unless_dead(self._emit(state, ended, state.text))
 
     def _unless_dead(self, state: State | None) -> State | None:
         """``state`` after a lexeme, None where nothing is left, neither to go on nor to end."""
@@ -886,6 +962,53 @@ def _without_tail(regex: Regex, tail: Regex) -> Regex:
     if isinstance(regex, Concat) and len(regex.items) == 2 and regex.items[1] == tail:
         return regex.items[0]
     return EVERYTHING
+
+
+def _with_literal_tails(ir: GrammarIR) -> GrammarIR:
+    """``ir`` with one terminal for each text of a hidden tail, where these are few and short."""
+    rules = [dataclasses.replace(rule, productions=list(rule.productions)) for rule in ir.rules]
+    terminals = list(ir.terminals)
+    for index, terminal in enumerate(ir.terminals):
+        texts = _short_texts(terminal.tail) if terminal.hidden_tail and terminal.tail else None
+        if texts is None:
+            continue
+        body = _without_tail(terminal.regex, terminal.tail)
+        productions = []
+        for text in sorted(texts):
+            parts = Concat((body, Literal(text)))
+            regex = Intersection((terminal.regex, parts)) if body == EVERYTHING else parts
+            productions.append(Production((TerminalRef(len(terminals)),)))
+            terminals.append(dataclasses.replace(terminal, regex=regex, tail=Literal(text)))
+        for rule in rules[: len(ir.rules)]:
+            for at, production in enumerate(rule.productions):
+                symbols = tuple(
+                    RuleRef(len(rules)) if symbol == TerminalRef(index) else symbol
+                    for symbol in production.symbols
+                )
+                rule.productions[at] = dataclasses.replace(production, symbols=symbols)
+        rules.append(Rule("", productions))
+    return dataclasses.replace(ir, rules=rules, terminals=terminals)
+
+
+def _short_texts(regex: Regex) -> set[bytes] | None:
+    """All texts of a regex if they are at most 64 of at most 200 bytes, by trying bytes.
+
+    A regex with complements or intersections is not looked into.
+    """
+    if _has_complement_or_intersection(regex):
+        return None
+    todo = [(b"", normalise(regex))]
+    alphabet = range(256)
+    found: set[bytes] = set()
+    while todo:
+        text, residual = todo.pop()
+        if nullable(residual):
+            found.add(text)
+        longer = [(text + bytes((b,)), derivative(residual, b)) for b in alphabet]
+        todo += [(text, residual) for text, residual in longer if not is_empty(residual)]
+        if len(found) + len(todo) > 64 or len(text) > 200:
+            return None
+    return found
 
 
 def _matched(lexemes: Iterable[tuple[int, Regex]]) -> frozenset[int]:
@@ -1030,12 +1153,15 @@ class ReferenceMatcher:
         if self.state is None:
             return set(self.vocabulary.eog)
         found = self.vocabulary.allowed(self.grammar, self.state) | self.grammar.takes(self.state)
-        return found | self.vocabulary.eog if self.is_accepting() else found
+        ends = self.is_accepting() or self.grammar.eat(self.state)[1] is not None
+        return found | self.vocabulary.eog if ends else found
 
     def _after(self, token: int) -> tuple[bool, State | None]:
         """Whether ``token`` may come, and the state after it."""
-        if token in self.vocabulary.eog and self.is_accepting():
-            return True, None
+        if token in self.vocabulary.eog:
+            after = None if self.state is None else self.grammar.eat(self.state)[1]
+            if after is not None or self.is_accepting():
+                return True, after
         if self.state is None:
             return False, None
         after = self.grammar.take(self.state, token)
@@ -1096,7 +1222,7 @@ class ReferenceMatcher:
         if not self.grammar.ir.forcing:
             return b""
         while state is not None and len(forced) < limit and not self.grammar.is_complete(state):
-            if self.grammar.takes(state):
+            if self.grammar.takes(state) or self.grammar.eat(state)[1] is not None:
                 break
             followers = self.grammar.followers(state)
             if len(followers) != 1:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from llgx.ir import RuleRef, TerminalRef
 from tests.reference import (
+    Ending,
     ReferenceGrammar,
     ReferenceMatcher,
     State,
@@ -74,16 +75,23 @@ def _lexemes(
     begin = 0
     state = grammar.start
 
-    def end(terminals: frozenset[int], skips: frozenset[int], at: int) -> None:
+    def end(
+        terminals: frozenset[int], skips: frozenset[int], at: int, after: int | None = None
+    ) -> None:
         nonlocal begin
         if not terminals & skips:
             lexemes.append(_Lexeme(terminals, begin, at))
-        begin = at
+        begin = at if after is None else after
 
     for token, after in zip(matcher.tokens, matcher._states[1:], strict=True):
         if after is None:
             break
         taken = grammar.take(state, token)
+        eaten, state_after = grammar.eat(state)
+        if token in matcher.vocabulary.eog and state_after is not None:
+            end(eaten, frozenset(), len(text))
+            state = after
+            continue
         data = matcher.vocabulary.text_of(token) or b""
         if taken is not None:
             if state.partial:
@@ -93,10 +101,11 @@ def _lexemes(
             matched = frozenset(t for t in terminals if token in grammar._token_ids[t])
             end(matched, frozenset(), len(text))
         else:
-            trace: list[tuple[State, frozenset[int], int]] = []
+            trace: list[Ending] = []
             grammar.trace(state, data, trace)
-            for before, terminals, at in trace:
-                end(terminals, before.skips, len(text) + at)
+            for ending in trace:
+                skips = ending.before.skips
+                end(ending.terminals, skips, len(text) + ending.end, len(text) + ending.next)
             text += data
         state = after
     complete = grammar.is_complete(state)

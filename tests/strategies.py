@@ -498,9 +498,18 @@ def _add_captures(rng: random.Random, ir: GrammarIR) -> None:
             rule.tail_capture = f"t{index}"
     for index, terminal in enumerate(ir.terminals):
         if index not in ir.skip and rng.random() < 0.4:
-            tail = random_regex(rng, depth=1)
+            tail = random_regex(rng, depth=rng.choice((0, 0, 1)))
             regex = Concat((terminal.regex, tail))
-            ir.terminals[index] = dataclasses.replace(terminal, regex=regex, tail=tail)
+            stops = terminal.lazy or rng.random() < 0.4
+            ir.terminals[index] = dataclasses.replace(
+                terminal,
+                regex=regex,
+                tail=tail,
+                lazy=stops,
+                hidden_tail=stops and rng.random() < 0.7,
+            )
+        elif index not in ir.skip and not terminal.lazy and rng.random() < 0.2:
+            ir.terminals[index] = dataclasses.replace(terminal, ends_with_eog=True)
 
 
 # --------------------------------------------------------------------------------------------------
@@ -755,6 +764,8 @@ def lark_text(ir: GrammarIR) -> str:
         raise NotPrintableError("distinct lexemes")
     if any(terminal.tokens is not None for terminal in ir.terminals):
         raise NotPrintableError("tokens of a vocabulary")
+    if any(terminal.hidden_tail or terminal.ends_with_eog for terminal in ir.terminals):
+        raise NotPrintableError("stop conditions")
     options = {
         "allow_initial_skip": ir.initial_skip,
         "ignore_once": ir.skip_once and ir.skip_once_classes != frozenset(),
