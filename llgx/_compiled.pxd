@@ -21,6 +21,9 @@ cdef class CompiledGrammar:
     cdef readonly tuple warnings
     cdef readonly bint forcing
     cdef tuple names             # of terminals
+    cdef list rule_names         # by rule of the parser
+    cdef double* temperatures    # by rule of the parser, below 0 without one; NULL: none has any
+    cdef uint32_t max_tokens     # of the whole text, or NONE
     cdef list capture_names      # by rule of the parser: (capture, tail_capture); None: no captures
     cdef uint8_t* wanted         # by rule of the parser: 1 if it has a capture, 2 if one below has
     cdef uint8_t* ends_with_eog  # by terminal; NULL: none
@@ -36,5 +39,6 @@ cdef class CompiledGrammar:
     cdef tuple _lower_terminals(self, ir, list order)
     cdef int _lower_tails(self, ir, list order, dict memo) except -1
     cdef int _lay_out_hidden(self, ir, list order) except -1
+    cdef int _lay_out_rules(self, ir, list reached) except -1
     cdef int _lay_out_captures(self, ir, list rules, list reached) except -1
     cdef int _lay_out(self, ir, list rules, list reached) except -1

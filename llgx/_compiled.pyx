@@ -74,6 +74,7 @@ cdef class CompiledGrammar:
         _refuse_unbuilt(ir)
         ir = expand_stops(ir)
         self.forcing = ir.forcing
+        self.max_tokens = NONE if ir.max_tokens is None else min(ir.max_tokens, 0xFFFFFFF0)
         if engine_init(&self.engine, &self.trie.pool, <uint32_t>len(ir.terminals)) < 0:
             raise MemoryError
         size = <uint32_t>self.trie.vocabulary_size
@@ -103,6 +104,7 @@ cdef class CompiledGrammar:
         free(self.eog)
         free(self.is_eog)
         free(self.wanted)
+        free(self.temperatures)
         free(self.ends_with_eog)
         free(self.tails)
         if self.lock != NULL:
@@ -192,6 +194,7 @@ cdef class CompiledGrammar:
         reached = _reachable(rules, ir.start)
         self._lay_out(ir, rules, reached)
         self._lay_out_captures(ir, rules, reached)
+        self._lay_out_rules(ir, reached)
         self.names = tuple([terminal.name for terminal in ir.terminals])
         for index in range(len(ir.terminals)):
             if ir.terminals[index].ends_with_eog:
@@ -316,6 +319,24 @@ cdef class CompiledGrammar:
                 at += <uint32_t>len(text.data)
             else:
                 lexer.tails[2 * index + 1] = NONE
+        return 0
+
+    cdef int _lay_out_rules(self, ir, list reached) except -1:
+        """Keep what rules are called and what hosts may sample with in them."""
+        cdef Py_ssize_t at
+        self.rule_names = [
+            ir.rules[index].name if index < len(ir.rules) else "" for index in reached
+        ] + [""]
+        for at, index in enumerate(reached):
+            if index >= len(ir.rules) or ir.rules[index].temperature is None:
+                continue
+            if self.temperatures == NULL:
+                self.temperatures = <double*>malloc((len(reached) + 1) * sizeof(double))
+                if self.temperatures == NULL:
+                    raise MemoryError
+                for i in range(len(reached) + 1):
+                    self.temperatures[i] = -1
+            self.temperatures[at] = ir.rules[index].temperature
         return 0
 
     cdef int _lay_out_captures(self, ir, list rules, list reached) except -1:
@@ -508,8 +529,6 @@ cdef int _refuse_unbuilt(ir) except -1:
             raise GrammarError(f"rule {rule.name}: max_tokens is not supported yet")
     if ir.exact:
         raise GrammarError("exact lexing is not supported yet")
-    if ir.max_tokens is not None:
-        raise GrammarError("max_tokens is not supported yet")
     return 0
 
 

@@ -37,6 +37,7 @@ from llgx._mask cimport engine_accepts, engine_fill, engine_reread, engine_step
 from llgx._memory cimport (
     FAULT_MEMORY, NONE, Words, fault_set, map_get, words_free, words_push,
 )
+from llgx._open cimport Climb, climb_begin, climb_free, climb_from
 from llgx._scopes cimport (
     NO_CONTEXT, place_load, place_step, scopes_accept, scopes_are_complete, scopes_end,
     scopes_forced, scopes_read,
@@ -50,6 +51,7 @@ from llgx.explanation import Explanation
 cdef enum:
     FRESH = 0x80000000   # flag in Step.state: at the beginning of a lexeme
     STATE = 0x7FFFFFFF
+    CUT = 1              # state after an end-of-generation token where the text is not complete
     FORCED_LIMIT = 4096  # bytes that ``forced_bytes`` looks ahead
 
 cdef struct Step:
@@ -117,8 +119,19 @@ cdef class Matcher:
 
     # ------------------------------------------------------------ steps
 
-    cdef int _advance(self, Step* step, int64_t token) except -2:
-        """Move ``step`` past a token. -1, or how many of its bytes fit if it is refused.
+    cdef int _advance_beyond(self, Step* step, int64_t token) except -2:
+        """The same once all tokens of the text are spent: nothing but the end can come."""
+        cdef bint complete = self._accepts(step)
+        if not self.grammar.is_eog[token]:
+            return 0
+        step.row = NONE
+        step.state = DEAD if complete else CUT
+        step.token = <uint32_t>token
+        return -1
+
+    cdef int _advance(self, Step* step, int64_t token, uint32_t place) except -2:
+        """Move ``step``, after ``place`` tokens, past a token. -1, or how many of its bytes fit if
+        it is refused.
 
         The engine's lock is held; faults are left for the caller's ``release``.
         """
@@ -131,6 +144,11 @@ cdef class Matcher:
         cdef size_t length
         if token < 0 or token >= trie.vocabulary_size:
             return 0
+        if row == NONE:
+            step.token = <uint32_t>token
+            return -1 if self.grammar.is_eog[token] else 0
+        if place >= self.grammar.max_tokens:
+            return self._advance_beyond(step, token)
         if self.grammar.is_eog[token] and self._eat(step, <uint32_t>token) != NO_SET:
             return -1
         if self.grammar.is_eog[token] and self._accepts(step):
@@ -138,8 +156,6 @@ cdef class Matcher:
             step.state = DEAD
             step.token = <uint32_t>token
             return -1
-        if row == NONE:
-            return 0
         if engine.token_sets.ids != NULL and self._take(step, <uint32_t>token) != NO_SET:
             return -1
         if not trie.is_text[token]:
@@ -271,6 +287,8 @@ cdef class Matcher:
             expected = ", ".join(self.expected()[:8])
             if step.row == NONE:
                 reason = "the text has ended"
+            elif self.count >= self.grammar.max_tokens:
+                reason = f"max_tokens={self.grammar.max_tokens} are spent"
             elif self.grammar.is_eog[token]:
                 reason = f"the text is not complete; expected {expected}"
             elif not self.grammar.trie.is_text[token]:
@@ -297,7 +315,7 @@ cdef class Matcher:
         cdef Step step = self.steps[self.count]
         cdef int fitting
         self.grammar.acquire()
-        fitting = self._advance(&step, number)
+        fitting = self._advance(&step, number, self.count)
         self.grammar.release()
         if fitting >= 0:
             raise self._rejection(token, number, fitting)
@@ -311,7 +329,7 @@ cdef class Matcher:
         cdef Step step = self.steps[self.count]
         cdef int fitting
         self.grammar.acquire()
-        fitting = self._advance(&step, number)
+        fitting = self._advance(&step, number, self.count)
         self.grammar.release()
         return fitting < 0
 
@@ -321,7 +339,9 @@ cdef class Matcher:
         cdef Step step = self.steps[self.count]
         cdef Py_ssize_t fits = 0
         self.grammar.acquire()
-        while fits < len(numbers) and self._advance(&step, numbers[fits]) < 0:
+        while fits < len(numbers) and self._advance(
+            &step, numbers[fits], self.count + <uint32_t>fits
+        ) < 0:
             fits += 1
         self.grammar.release()
         return fits
@@ -336,7 +356,9 @@ cdef class Matcher:
             raise MemoryError
         try:
             self.grammar.acquire()
-            while taken < count and self._advance(&step, numbers[taken]) < 0:
+            while taken < count and self._advance(
+                &step, numbers[taken], self.count + <uint32_t>taken
+            ) < 0:
                 steps[taken] = step
                 taken += 1
             self.grammar.release()
@@ -385,7 +407,7 @@ cdef class Matcher:
     cdef bint _accepts(self, Step* step):
         """Whether the text is complete; lock held."""
         if step.row == NONE:
-            return True
+            return step.state != CUT
         if self.grammar.engine.scopes != NULL:
             return scopes_accept(
                 &self.grammar.engine, step.row, step.state & STATE, step.state & FRESH != 0,
@@ -405,7 +427,8 @@ cdef class Matcher:
     @property
     def stop_reason(self):
         """``"eog"`` after an end-of-generation token, ``"complete"`` where the text is complete and
-        nothing can follow, else ``None``."""
+        nothing can follow, ``"max_tokens"`` where all tokens that the grammar grants are spent,
+        else ``None``."""
         cdef Step* step = &self.steps[self.count]
         cdef bint complete
         if step.row == NONE:
@@ -419,6 +442,8 @@ cdef class Matcher:
             )
         complete = complete and self._token_row(step) == NONE
         self.grammar.release()
+        if not complete and self.count >= self.grammar.max_tokens:
+            return "max_tokens"
         return "complete" if complete else None
 
     def is_stopped(self):
@@ -434,7 +459,7 @@ cdef class Matcher:
         cdef uint32_t i, terminal, count = 0
         cdef row_t tokens
         cdef int which
-        if step.row == NONE:
+        if step.row == NONE or self.count >= self.grammar.max_tokens:
             return ()
         found = <uint32_t*>malloc((3 * engine.lexer.terminal_count + 1) * sizeof(uint32_t))
         if found == NULL:
@@ -469,6 +494,55 @@ cdef class Matcher:
             if not engine.lexer.skip[terminal]
         ])
 
+    @property
+    def temperature(self):
+        """What hosts may sample the next token with: of the rules that are under way or may begin
+        here, the innermost ones that have a temperature, and of these the highest; None without.
+        """
+        cdef Engine* engine = &self.grammar.engine
+        cdef Step* step = &self.steps[self.count]
+        cdef Climb climb
+        cdef uint32_t at = 0
+        cdef double found = -1
+        if self.grammar.temperatures == NULL or step.row == NONE:
+            return None
+        self.grammar.acquire()
+        self._begin_climb(&climb, step)
+        while at < climb.places.size and not climb.failed:
+            if self.grammar.temperatures[climb.places.at[at + 1]] < 0:
+                climb_from(&climb, &engine.parser, at)
+            else:
+                found = max(found, self.grammar.temperatures[climb.places.at[at + 1]])
+            at += 3
+        failed = climb.failed
+        climb_free(&climb)
+        self.grammar.release()
+        if failed:
+            raise MemoryError
+        return None if found < 0 else found
+
+    cdef void _begin_climb(self, Climb* climb, Step* step):
+        """Visit the rules that wait for what may come or go on at ``step``; lock held."""
+        cdef Engine* engine = &self.grammar.engine
+        cdef state_t state = step.state & STATE
+        cdef const uint32_t* words = engine.lexer.vectors.entries[state].words
+        cdef uint32_t count = engine.lexer.vectors.entries[state].length // 2
+        cdef Words all
+        cdef uint32_t i = 0, terminal
+        if not step.state & FRESH or engine.token_sets.ids == NULL:
+            climb_begin(climb, &engine.parser, step.row, words, count, 2)
+            return
+        memset(&all, 0, sizeof(Words))
+        for i in range(count):
+            words_push(&all, words[2 * i])
+        i = 0
+        while True:
+            terminal = tokens_next(&engine.token_sets, &engine.parser, step.row, &i)
+            if terminal == NONE or words_push(&all, terminal) < 0:
+                break
+        climb_begin(climb, &engine.parser, step.row, all.at, <uint32_t>all.size, 1)
+        words_free(&all)
+
     def expected(self):
         """Names of the terminals that could begin or go on at this point, in grammar order.
 
@@ -490,19 +564,20 @@ cdef class Matcher:
         cdef row_t row = step.row, tokens
         cdef state_t state = step.state & STATE
         cdef uint32_t i
-        cdef bint accepts
+        cdef bint accepts, spent
         self.grammar.acquire()
         after = step[0]
-        accepts = self._accepts(step) or self._eat(&after, 0) != NO_SET
-        tokens = self._token_row(step)
-        if row != NONE and engine.scopes != NULL and not scopes_are_idle(
+        spent = row == NONE or self.count >= self.grammar.max_tokens
+        accepts = spent or self._accepts(step) or self._eat(&after, 0) != NO_SET
+        tokens = NONE if spent else self._token_row(step)
+        if not spent and engine.scopes != NULL and not scopes_are_idle(
             engine, row, state, step.state & FRESH != 0, step.context
         ):
             scoped = True
         if scoped or tokens != NONE:
             direct = False  # in the scratch: what may fail must not be seen half done
         bits = <uint64_t*>out if direct else self.scratch
-        if row == NONE:
+        if spent:
             state = DEAD
         else:
             state = lexer_saturate(&engine.lexer, state)
@@ -589,7 +664,7 @@ cdef class Matcher:
         cdef uint32_t count = 0
         cdef Step at
         cdef bint others = engine.token_sets.ids != NULL or self.grammar.ends_with_eog != NULL
-        if row == NONE or not self.grammar.forcing:
+        if row == NONE or not self.grammar.forcing or self.count >= self.grammar.max_tokens:
             return 0
         if engine.scopes != NULL and others:
             at = step[0]
@@ -810,7 +885,7 @@ cdef class Matcher:
             if step.state & FRESH:
                 begin = text.size
             if self.steps[i + 1].row == NONE:
-                complete[0] = True
+                complete[0] = self.steps[i + 1].state != CUT
                 count = i
                 break
             token = self.steps[i + 1].token

@@ -133,6 +133,7 @@ cdef int parser_init(Parser* ps, Lexer* lexer, Fault* fault) noexcept nogil
 cdef void parser_free(Parser* ps) noexcept nogil
 cdef int parser_begin(Parser* ps) noexcept nogil
 cdef row_t parser_scan(Parser* ps, row_t row, set_t emitted) noexcept nogil
+cdef row_t parser_origin(const Parser* ps, row_t row, const uint32_t* item) noexcept nogil
 cdef uint64_t parser_argument(
     const Parser* ps, uint32_t place, uint64_t parameter
 ) noexcept nogil

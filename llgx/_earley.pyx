@@ -207,6 +207,12 @@ cdef bint _holds(const Parser* ps, const Cond* cond, uint64_t value) noexcept no
     return part >= cond.value
 
 
+cdef row_t parser_origin(const Parser* ps, row_t row, const uint32_t* item) noexcept nogil:
+    """The row in which an item of ``row`` began."""
+    cdef uint32_t number = item[ps.stride - 1]
+    return row if number == SELF else ps.rows[row].origins[number]
+
+
 cdef uint64_t parser_argument(
     const Parser* ps, uint32_t place, uint64_t parameter
 ) noexcept nogil:

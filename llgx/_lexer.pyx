@@ -7,7 +7,8 @@ each byte derives them together. Terminals that can no longer match drop out (ex
 ``_regex``). What a state says about the end of a lexeme:
 
 * ``eager``: the lexeme is over on arrival. Either a lazy terminal matches (the set holds the
-  matched lazy ones only, and of these those that hide the least of it), or every terminal left has matched and none can go on.
+  matched lazy ones only, and of these those that hide the least of it), or every terminal left has
+  matched and none can go on.
 * ``accept``: the terminals matched so far, emitted together if the next byte leads to DEAD.
   Otherwise the lexer goes on: maximal munch, without falling back to an earlier match.
 

@@ -36,7 +36,9 @@ from llgx._engine cimport (
 )
 from llgx._filter cimport scopes_forget
 from llgx._inside cimport site_of
-from llgx._lexer cimport DEAD, NO_SET, lexer_free, lexer_init, lexer_step, lexer_tail, set_t, state_t
+from llgx._lexer cimport (
+    DEAD, NO_SET, lexer_free, lexer_init, lexer_step, lexer_tail, set_t, state_t,
+)
 from llgx._memory cimport (
     FAULT_MEMORY, FAULT_NONE, NONE, Slot, arena_free, fault_set, interner_drop, interner_free,
     interner_put, map_clear, map_free, map_get, map_put, words_free,

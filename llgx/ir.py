@@ -13,6 +13,7 @@ deals with all of that.
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Final, TypeAlias
 
 __all__ = [
@@ -267,6 +268,12 @@ class GrammarIR:
                 raise ValueError(f"terminal {terminal.name} hides a tail: it is lazy and has one")
             if terminal.ends_with_eog and (terminal.lazy or terminal.tokens is not None):
                 raise ValueError(f"terminal {terminal.name} ends by itself, not with a token")
+        _check_count("max_tokens", self.max_tokens)
+        for rule in self.rules:
+            _check_count(f"max_tokens of rule {rule.name}", rule.max_tokens)
+            temperature = rule.temperature
+            if temperature is not None and not 0 <= temperature < math.inf:
+                raise ValueError(f"temperature of rule {rule.name} cannot be {temperature!r}")
         checked: set[int] = set()  # by identity: front ends share conditions
         for rule in self.rules:
             for production in rule.productions:
@@ -322,6 +329,11 @@ _CONDITIONS: Final = {
     "or": "items",
     "not": "item",
 }
+
+
+def _check_count(what: str, count: int | None) -> None:
+    if count is not None and (type(count) is not int or count < 0):
+        raise ValueError(f"{what} cannot be {count!r}")
 
 
 def _check_tokens(terminal: Terminal) -> None:

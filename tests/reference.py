@@ -1138,7 +1138,11 @@ class ReferenceMatcher:
             and not self.grammar.takes(self.state)
         ):
             return "complete"
-        return None
+        return "max_tokens" if self._is_spent() else None
+
+    def _is_spent(self) -> bool:
+        most = self.grammar.ir.max_tokens
+        return most is not None and len(self.tokens) >= most
 
     def is_stopped(self) -> bool:
         """Whether nothing but an end-of-generation token can come."""
@@ -1146,11 +1150,14 @@ class ReferenceMatcher:
 
     def is_accepting(self) -> bool:
         """Whether the text so far is complete."""
-        return self.state is None or self.grammar.is_complete(self.state)
+        if self.state is None:
+            last = next(state for state in reversed(self._states) if state is not None)
+            return self.grammar.is_complete(last)
+        return self.grammar.is_complete(self.state)
 
     def mask(self) -> set[int]:
         """The ids of all tokens that may come next."""
-        if self.state is None:
+        if self.state is None or self._is_spent():
             return set(self.vocabulary.eog)
         found = self.vocabulary.allowed(self.grammar, self.state) | self.grammar.takes(self.state)
         ends = self.is_accepting() or self.grammar.eat(self.state)[1] is not None
@@ -1158,6 +1165,8 @@ class ReferenceMatcher:
 
     def _after(self, token: int) -> tuple[bool, State | None]:
         """Whether ``token`` may come, and the state after it."""
+        if self.state is None or self._is_spent():
+            return token in self.vocabulary.eog, None
         if token in self.vocabulary.eog:
             after = None if self.state is None else self.grammar.eat(self.state)[1]
             if after is not None or self.is_accepting():
@@ -1219,7 +1228,7 @@ class ReferenceMatcher:
         """The bytes that must come next, as long as there is no choice: at most ``limit``."""
         forced = bytearray()
         state: State | None = self.state
-        if not self.grammar.ir.forcing:
+        if not self.grammar.ir.forcing or self._is_spent():
             return b""
         while state is not None and len(forced) < limit and not self.grammar.is_complete(state):
             if self.grammar.takes(state) or self.grammar.eat(state)[1] is not None:

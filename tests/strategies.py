@@ -479,6 +479,7 @@ def random_grammar(rng: random.Random) -> GrammarIR:
             skip_once=rng.random() < 0.3,
             skip_once_classes=_some_classes(rng, len(skip)),
             forcing=rng.random() < 0.9,
+            max_tokens=rng.randint(0, 12) if rng.random() < 0.05 else None,
         )
         if rng.random() < 0.4:
             _add_captures(rng, ir)
@@ -764,6 +765,8 @@ def lark_text(ir: GrammarIR) -> str:
         raise NotPrintableError("distinct lexemes")
     if any(terminal.tokens is not None for terminal in ir.terminals):
         raise NotPrintableError("tokens of a vocabulary")
+    if ir.max_tokens is not None:
+        raise NotPrintableError("max_tokens")
     if any(terminal.hidden_tail or terminal.ends_with_eog for terminal in ir.terminals):
         raise NotPrintableError("stop conditions")
     options = {
