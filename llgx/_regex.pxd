@@ -17,6 +17,9 @@ cdef enum Kind:
     AND_KIND = 6         # all                               [kind, sorted nodes...]
     NOT_KIND = 7         # none of                           [kind, node]
     REPEAT_KIND = 8      # low to high times, NONE: no bound [kind, node, low, high]
+    REMAINDER_KIND = 9   # digits of a multiple of a modulus, see ``ir.Remainder``
+                         # [kind, modulus, its high word, residue, its high word, low, high,
+                         #  places, Part and Spelling]
 
 cdef enum NodeFlag:
     NULLABLE = 1         # matches the empty string
@@ -26,6 +29,18 @@ cdef enum NodeFlag:
     EXTENDABLE_KNOWN = 16
     EXTENDABLE = 32      # matches some string that is not empty
     COUNTED = 64         # holds a counter that a token cannot count to its end
+
+cdef enum Part:          # where in a number a remainder is
+    PART_INTEGER = 0     # before the point
+    PART_POINT = 1       # after the point, where the number cannot end
+    PART_FRACTION = 2    # after the point, where it can
+    PART_MASK = 3
+
+cdef enum Spelling:      # what may follow the integer digits
+    SPELL_INTEGER = 4    # nothing
+    SPELL_ZEROS = 8      # a fraction that may end in zeros
+    SPELL_SHORTEST = 12  # a fraction that may not
+    SPELL_MASK = 12
 
 cdef enum:
     EMPTY = 0            # node ids of the constants
@@ -73,6 +88,10 @@ cdef node_t regex_alt(Regex* rx, size_t base) noexcept nogil
 cdef node_t regex_and(Regex* rx, size_t base) noexcept nogil
 cdef node_t regex_not(Regex* rx, node_t node) noexcept nogil
 cdef node_t regex_repeat(Regex* rx, node_t node, uint32_t low, uint32_t high) noexcept nogil
+cdef node_t regex_remainder(
+    Regex* rx, uint64_t modulus, uint64_t residue, uint32_t low, uint32_t high, uint32_t places,
+    uint32_t shape
+) noexcept nogil
 cdef node_t regex_nonempty(Regex* rx, node_t node) noexcept nogil
 cdef const uint64_t* regex_first(Regex* rx, node_t node) noexcept nogil
 cdef node_t regex_derive(Regex* rx, node_t node, uint32_t byte_class) noexcept nogil

@@ -10,6 +10,9 @@ of a pattern are few: that is what makes the lazy DFA above this module finite a
 *Counted repeats* are nodes with two counters: ``a{0,65536}`` costs what ``a{0,5}`` does. Ambiguous
 bodies give alternatives that differ in the counters alone; overlapping ones are merged into one.
 
+*Remainders* are the digits of the multiples of a number. A residual is a residue, so a modulus of a
+million is a node until digits are read; whether a residue can still become zero is arithmetic.
+
 *Emptiness* is exact. Without intersection and complement a node is empty only if it is ``EMPTY``;
 with them, derivatives are searched for one that matches, and the verdict is kept for every node on
 the way. The search is bounded by a number of steps, not by time.
@@ -31,7 +34,7 @@ from llgx._memory cimport (
 )
 
 from llgx import ir as _ir
-from llgx.errors import LimitError
+from llgx.errors import GrammarError, LimitError
 
 
 # --------------------------------------------------------------------------- nodes
@@ -100,6 +103,10 @@ cdef node_t _node(Regex* rx, const uint32_t* words, uint32_t length) noexcept no
         if words[2] > rx.saturation or (words[3] > rx.saturation and words[3] != NONE):
             flags |= COUNTED
         depth = rx.info[words[1]].depth
+    elif words[0] == REMAINDER_KIND:
+        if words[3] == 0 and words[4] == 0 and words[5] == 0 and \
+                words[8] & PART_MASK != PART_POINT:
+            flags = NULLABLE
     if words[0] == CONCAT_KIND:
         flags |= (rx.info[words[1]].flags | rx.info[words[2]].flags) & COUNTED
     elif words[0] == ALT_KIND:
@@ -169,6 +176,10 @@ cdef void regex_freeze_classes(Regex* rx) noexcept nogil:
         if words[0] == LITERAL_KIND:
             for i in range(words[2]):
                 alone[rx.bytes[words[1] + i]] = True
+        elif words[0] == REMAINDER_KIND:
+            alone[POINT] = True
+            for i in range(10):
+                alone[ZERO + i] = True
         elif words[0] == BYTES_KIND and node != ANY:
             for i in range(512):
                 fresh[i] = -1
@@ -329,6 +340,155 @@ cdef node_t regex_repeat(Regex* rx, node_t node, uint32_t low, uint32_t high) no
     words[2] = low
     words[3] = high
     return _node(rx, words, 4)
+
+
+cdef enum:
+    ZERO = 0x30              # the byte "0"
+    POINT = 0x2E             # the byte "."
+    MOST_DIGITS = 18         # a modulus is at most 10 ** 18, so that ten of it fit a word
+
+
+cdef inline uint64_t _power_of_ten(uint32_t exponent, uint64_t modulus) noexcept nogil:
+    cdef uint64_t power = 1 % modulus
+    cdef uint32_t i
+    for i in range(exponent):
+        power = power * 10 % modulus
+    return power
+
+
+cdef inline bint _below_power(uint64_t value, uint64_t exponent) noexcept nogil:
+    """Whether ``value``, at most 10 ** 18, is less than 10 ** ``exponent``."""
+    while exponent and value:
+        value = value // 10
+        exponent -= 1
+    return value == 0
+
+
+cdef inline bint _can_be_zero(
+    uint64_t modulus, uint64_t residue, uint32_t low, uint32_t high, uint32_t places
+) noexcept nogil:
+    """Whether ``low`` to ``high`` integer digits and ``places`` more make the residue zero.
+
+    With n digits in all they make every number below 10 ** n, so the least number that is wanted
+    has to be below.
+    """
+    cdef uint32_t count
+    cdef uint64_t value = residue
+    if low >= MOST_DIGITS:
+        return True
+    for count in range(low):
+        value = value * 10 % modulus
+    count = low
+    while True:
+        if _below_power((modulus - value) % modulus, <uint64_t>count + places):
+            return True
+        if count == high or count >= MOST_DIGITS:
+            return False
+        value = value * 10 % modulus
+        count += 1
+
+
+cdef uint64_t _plainest_residue(
+    uint64_t modulus, uint64_t residue, uint32_t places
+) noexcept nogil:
+    """A residue before the point that the same digits make zero, the same one for most of these.
+
+    Write the modulus as m times factors of two and five, all of which divide 10 ** n. After n more
+    digits only the residue modulo m counts. If fewer digits cannot make it zero, it is as good as
+    any such residue.
+    """
+    cdef uint64_t core = modulus, candidate, value
+    cdef uint32_t digits = 0, twos = 0, fives = 0, i, count
+    while core % 2 == 0:
+        core //= 2
+        twos += 1
+    while core % 5 == 0:
+        core //= 5
+        fives += 1
+    digits = twos if twos > fives else fives
+    if digits == 0 or not residue or (
+        _can_be_zero(modulus, residue, 0, digits - 1, places)
+    ):
+        return residue
+    candidate = residue % core
+    for i in range(16):
+        if candidate >= residue:
+            return residue
+        if not _can_be_zero(modulus, candidate, 0, digits - 1, places):
+            return candidate
+        candidate += core
+    return residue
+
+
+cdef node_t regex_remainder(
+    Regex* rx, uint64_t modulus, uint64_t residue, uint32_t low, uint32_t high, uint32_t places,
+    uint32_t shape
+) noexcept nogil:
+    """``ir.Remainder``; 1 <= modulus <= 10 ** 18, residue < modulus, low <= high.
+
+    ``shape`` is a Part and a Spelling. EMPTY if nothing matches, EPSILON if only the empty string
+    does: the node of a remainder always matches something else.
+    """
+    cdef uint32_t words[9]
+    cdef uint32_t part = shape & PART_MASK
+    cdef uint32_t spelling = shape & SPELL_MASK
+    cdef uint64_t wanted = (modulus - residue) % modulus
+    cdef bint more
+    if part == PART_INTEGER:
+        if not _can_be_zero(modulus, residue, low, high, places):
+            return EMPTY
+        residue = _plainest_residue(modulus, residue, places)
+        more = high != 0 or spelling == SPELL_ZEROS
+    else:
+        low = 0
+        high = 0
+        more = spelling == SPELL_ZEROS
+        if more and not _below_power(wanted, places):
+            return EMPTY
+    if not more:
+        # What is left is a fraction that ends in no zero, or nothing.
+        more = spelling == SPELL_SHORTEST and _below_power(wanted if wanted else modulus, places)
+        if not more:
+            return EPSILON if residue == 0 and part != PART_POINT else EMPTY
+    words[0] = REMAINDER_KIND
+    words[1] = <uint32_t>modulus
+    words[2] = <uint32_t>(modulus >> 32)
+    words[3] = <uint32_t>residue
+    words[4] = <uint32_t>(residue >> 32)
+    words[5] = low
+    words[6] = high
+    words[7] = places
+    words[8] = shape
+    return _node(rx, words, 9)
+
+
+cdef node_t _derive_remainder(Regex* rx, const uint32_t* words, uint32_t byte) noexcept nogil:
+    cdef uint64_t modulus = words[1] | (<uint64_t>words[2] << 32)
+    cdef uint64_t residue = words[3] | (<uint64_t>words[4] << 32)
+    cdef uint32_t low = words[5], high = words[6], places = words[7]
+    cdef uint32_t part = words[8] & PART_MASK, spelling = words[8] & SPELL_MASK
+    cdef uint32_t digit = byte - ZERO
+    if byte == POINT:
+        if part != PART_INTEGER or spelling == SPELL_INTEGER or low:
+            return EMPTY
+        part = PART_POINT
+    elif byte < ZERO or digit > 9:
+        return EMPTY
+    elif part == PART_INTEGER:
+        if high == 0:
+            return EMPTY
+        residue = residue * 10 % modulus
+        residue = (residue + digit * _power_of_ten(places, modulus) % modulus) % modulus
+        low = low - 1 if low else 0
+        high = NONE if high == NONE else high - 1
+    else:
+        if places:
+            places -= 1
+            residue = (residue + digit * _power_of_ten(places, modulus) % modulus) % modulus
+        elif digit:
+            return EMPTY
+        part = PART_FRACTION if digit or spelling == SPELL_ZEROS else PART_POINT
+    return regex_remainder(rx, modulus, residue, low, high, places, part | spelling)
 
 
 cdef node_t regex_not(Regex* rx, node_t node) noexcept nogil:
@@ -698,6 +858,8 @@ cdef node_t regex_derive(Regex* rx, node_t node, uint32_t byte_class) noexcept n
         rx.stack.size = base
     elif kind == NOT_KIND:
         result = regex_not(rx, regex_derive(rx, words[1], byte_class))
+    elif kind == REMAINDER_KIND:
+        result = _derive_remainder(rx, words, byte)
     else:
         low = words[2] - 1 if words[2] else 0
         high = NONE if words[3] == NONE else words[3] - 1
@@ -943,6 +1105,39 @@ cdef node_t _factor(Regex* rx, list texts) except? 0:
     return regex_alt(rx, base)
 
 
+cdef dict _PARTS = {
+    "integer": PART_INTEGER,
+    "point": PART_POINT,
+    "fraction": PART_FRACTION,
+}
+cdef dict _SPELLINGS = {
+    "none": SPELL_INTEGER,
+    "zeros": SPELL_ZEROS,
+    "shortest": SPELL_SHORTEST,
+}
+
+
+cdef node_t _lower_remainder(Regex* rx, object tree) except? 0:
+    cdef uint32_t shape
+    high = NONE if tree.high is None else tree.high
+    if tree.modulus < 1 or tree.part not in _PARTS or tree.fraction not in _SPELLINGS:
+        raise ValueError(f"not a remainder: {tree!r}")
+    if tree.low < 0 or tree.low >= NONE or high < tree.low or high > NONE:
+        raise ValueError(f"bounds {tree.low}, {tree.high} of a remainder out of range")
+    if not 0 <= tree.places <= _ir.MAX_PLACES or (tree.places and tree.fraction == "none"):
+        raise ValueError(f"{tree.places} places of a remainder out of range")
+    if tree.part != "integer" and tree.fraction == "none":
+        raise ValueError("a remainder without a fraction does not begin in one")
+    if tree.modulus > _ir.MAX_MODULUS:
+        raise GrammarError(
+            f"a remainder modulo {tree.modulus:.3e}: the largest modulus is {_ir.MAX_MODULUS:.0e}"
+        )
+    shape = _PARTS[tree.part] | _SPELLINGS[tree.fraction]
+    return regex_remainder(
+        rx, tree.modulus, tree.residue % tree.modulus, tree.low, high, tree.places, shape
+    )
+
+
 cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0:
     """The node of an ``llgx.ir`` tree. Linear in the tree; equal literals share their text."""
     cdef node_t node
@@ -998,6 +1193,8 @@ cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0:
         if tree.low < 0 or tree.low >= NONE or high < tree.low or high > NONE:
             raise ValueError(f"repeat bounds {tree.low}, {tree.high} out of range")
         node = regex_repeat(rx, node, tree.low, high)
+    elif kind is _ir.Remainder:
+        node = _lower_remainder(rx, tree)
     else:
         raise TypeError(f"not a regex tree: {tree!r}")
     memo[id(tree)] = (node, tree)

@@ -20,6 +20,8 @@ __all__ = [
     "ANY_BYTE",
     "EMPTY",
     "EPSILON",
+    "MAX_MODULUS",
+    "MAX_PLACES",
     "Alternation",
     "ByteSet",
     "Complement",
@@ -31,6 +33,7 @@ __all__ = [
     "ParamExpr",
     "Production",
     "Regex",
+    "Remainder",
     "Repeat",
     "Rule",
     "RuleRef",
@@ -92,11 +95,44 @@ class Repeat:
     high: int | None
 
 
-Regex: TypeAlias = Literal | ByteSet | Concat | Alternation | Intersection | Complement | Repeat
+@dataclasses.dataclass(frozen=True, slots=True)
+class Remainder:
+    """The digits of decimal numbers that are multiples of ``modulus`` / 10 ** ``places``.
+
+    ``part`` says where in the number the text begins. "integer": with ``low`` to ``high`` integer
+    digits (``high`` None for no bound; leading zeros are digits like any others), after which, if
+    ``fraction`` allows it, a point and digits may stand. "point": after the point, with one digit
+    or more to come. "fraction": among the digits after the point, of which the last ``places`` that
+    count are still to come.
+
+    ``fraction`` is what may follow the integer digits: "none"; "zeros": any fraction; "shortest": a
+    fraction that does not end in a zero.
+
+    ``residue`` is what the digits before the text are worth, in units of 10 ** -``places`` for the
+    last of them. So the text w with the point p of its digits away from the end matches if residue
+    * 10 ** (integer digits in w) + w * 10 ** places is an integer and a multiple of ``modulus``.
+    The modulus is at most :data:`MAX_MODULUS` for the engine, whatever the number of multiples.
+    """
+
+    modulus: int
+    residue: int = 0
+    low: int = 0
+    high: int | None = None
+    places: int = 0
+    fraction: str = "none"
+    part: str = "integer"
+
+
+Regex: TypeAlias = (
+    Literal | ByteSet | Concat | Alternation | Intersection | Complement | Repeat | Remainder
+)
 
 EMPTY: Final = Alternation(())
 EPSILON: Final = Literal(b"")
 ANY_BYTE: Final = ByteSet((1 << 256) - 1)
+
+MAX_MODULUS: Final = 10**18
+MAX_PLACES: Final = 10_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
