@@ -270,7 +270,8 @@ class _Builder:
             end = low or high
             assert end is not None
             text = (end[0] + end[1])[:at].ljust(len(end[0] + end[1]), "0")
-            return int(text) % (self.modulus * 10 ** (len(end[1]) - self.places)) == 0
+            step: int = self.modulus * 10 ** (len(end[1]) - self.places)
+            return int(text) % step == 0
         return True
 
     def _at_end(self, is_low: bool, is_high: bool, integer: str, fraction: str) -> _Pieces:
@@ -308,7 +309,8 @@ def _close(pieces: _Pieces) -> ir.Regex:
 
 def _has_multiple(rest: ir.Remainder) -> bool:
     """Whether a remainder with a fixed number of integer digits matches anything."""
-    wanted = -rest.residue * 10**rest.low % rest.modulus
+    wanted: int = -rest.residue * 10**rest.low % rest.modulus
     if rest.part == "point" and rest.fraction == "shortest":
         wanted = wanted or rest.modulus
-    return wanted < 10 ** (rest.low + rest.places)
+    reached: int = 10 ** (rest.low + rest.places)
+    return wanted < reached

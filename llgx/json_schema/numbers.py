@@ -266,7 +266,9 @@ class NumberSet:
 
     def _first(self, count: int) -> list[Fraction]:
         """The first numbers of a bounded set of multiples, at most so many."""
-        assert self.low is not None and self.high is not None and self.multiple is not None
+        assert self.low is not None
+        assert self.high is not None
+        assert self.multiple is not None
         found: list[Fraction] = []
         number = self.low
         steps = 0
@@ -339,6 +341,11 @@ def _normal(
             high_open = True
         if multiple is None:
             excluded -= {low, high}
+    if low is None and high is None and not (excluded or not_multiples):
+        if multiple is None:
+            return _ANY
+        if multiple == 1:
+            return NumberSet.INTEGERS
     return NumberSet(low, high, low_open, high_open, multiple, not_multiples, excluded)
 
 

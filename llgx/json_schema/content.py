@@ -1,0 +1,183 @@
+"""Facts about regexes over the content of a string, read off their trees.
+
+Lengths count code points: a continuation byte of UTF-8 counts nothing. Everything here is linear in
+the tree and goes through it with a stack of its own, since trees may be deeper than Python's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from llgx import ir
+from llgx.regex.build import alternate, concat, repeat
+from llgx.regex.utf8 import ANY_CHAR, ANY_TEXT
+
+__all__ = ["fold", "is_plainly_inhabited", "length_bounds", "of_length", "with_length"]
+
+_T = TypeVar("_T")
+
+Bounds = tuple[int, "int | None"]
+
+_CONTINUATION: Final = ((1 << 64) - 1) << 0x80
+
+
+def fold(tree: ir.Regex, visit: Callable[[ir.Regex, list[_T]], _T]) -> _T:
+    """``visit(node, results of its children)`` from the leaves up; each object once."""
+    known: dict[int, _T] = {}
+    stack: list[tuple[ir.Regex, tuple[ir.Regex, ...] | None]] = [(tree, None)]
+    while stack:
+        node, parts = stack.pop()
+        if parts is not None:
+            known[id(node)] = visit(node, [known[id(part)] for part in parts])
+        elif id(node) not in known:
+            parts = _parts(node)
+            stack.append((node, parts))
+            stack += [(part, None) for part in parts if id(part) not in known]
+    return known[id(tree)]
+
+
+def _parts(node: ir.Regex) -> tuple[ir.Regex, ...]:
+    if isinstance(node, ir.Concat | ir.Alternation | ir.Intersection):
+        return node.items
+    return (node.item,) if isinstance(node, ir.Complement | ir.Repeat) else ()
+
+
+def is_plainly_inhabited(tree: ir.Regex) -> bool:
+    """Whether it is plain to see that some text matches: no ``&``, ``~`` or empty alternation."""
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ir.Intersection | ir.Complement | ir.Remainder):
+            return False
+        if isinstance(node, ir.ByteSet):
+            if not node.mask:
+                return False
+            continue
+        parts = _parts(node)
+        if not parts and isinstance(node, ir.Alternation):
+            return False
+        stack += parts
+    return True
+
+
+def length_bounds(tree: ir.Regex) -> Bounds | None:
+    """The least and the greatest length of a match, or bounds of these; None if nothing matches."""
+    return fold(tree, _bounds)
+
+
+def _bounds(node: ir.Regex, parts: list[Bounds | None]) -> Bounds | None:
+    if isinstance(node, ir.Literal):
+        length = sum(byte & 0xC0 != 0x80 for byte in node.data)
+        return length, length
+    if isinstance(node, ir.ByteSet):
+        if not node.mask:
+            return None
+        return int(not node.mask & _CONTINUATION), int(bool(node.mask & ~_CONTINUATION))
+    if isinstance(node, ir.Concat):
+        low, high = 0, 0
+        open_end = False
+        for part in parts:
+            if part is None:
+                return None
+            low += part[0]
+            open_end = open_end or part[1] is None
+            high += part[1] or 0
+        return low, None if open_end else high
+    if isinstance(node, ir.Alternation):
+        known = [part for part in parts if part is not None]
+        if not known:
+            return None
+        return min(low for low, _ in known), _highest([high for _, high in known])
+    if isinstance(node, ir.Intersection):
+        low, top = 0, None
+        for part in parts:
+            if part is None:
+                return None
+            low = max(low, part[0])
+            top = part[1] if top is None else top if part[1] is None else min(top, part[1])
+        return None if top is not None and top < low else (low, top)
+    if isinstance(node, ir.Repeat):
+        part = parts[0]
+        if part is None:
+            return None if node.low else (0, 0)
+        if node.high is None:
+            return part[0] * node.low, 0 if part[1] == 0 else None
+        return part[0] * node.low, None if part[1] is None else part[1] * node.high
+    return 0, None
+
+
+def _highest(highs: list[int | None]) -> int | None:
+    return None if None in highs else max(high for high in highs if high is not None)
+
+
+def of_length(low: int, high: int | None) -> ir.Regex:
+    """All texts of ``low`` to ``high`` characters."""
+    return ANY_TEXT if low == 0 and high is None else repeat(ANY_CHAR, low, high)
+
+
+def with_length(tree: ir.Regex, low: int, high: int | None) -> ir.Regex | None:
+    """The matches of ``tree`` with ``low`` to ``high`` characters where one loop can count them.
+
+    None where an intersection is needed.
+    """
+    bounds = length_bounds(tree)
+    if bounds is None:
+        return ir.EMPTY
+    shortest, longest = bounds
+    if (high is not None and shortest > high) or (longest is not None and longest < low):
+        return ir.EMPTY
+    if shortest >= low and (high is None or (longest is not None and longest <= high)):
+        return tree
+    if isinstance(tree, ir.Repeat):
+        return _count(tree, 0, low, high)
+    if isinstance(tree, ir.Concat):
+        return _count_concat(tree, low, high)
+    if isinstance(tree, ir.Alternation) and len(tree.items) <= 64:
+        options = []
+        for item in tree.items:
+            option = with_length(item, low, high) if _is_shallow(item) else None
+            if option is None:
+                return None
+            options.append(option)
+        return alternate(options)
+    return None
+
+
+def _is_shallow(tree: ir.Regex) -> bool:
+    return not isinstance(tree, ir.Alternation)
+
+
+def _count(tree: ir.Repeat, others: int, low: int, high: int | None) -> ir.Regex | None:
+    """``tree``, next to a fixed number of other characters, with its rounds bounded."""
+    if length_bounds(tree.item) != (1, 1):
+        return None
+    least = max(tree.low, low - others)
+    most = tree.high
+    if high is not None:
+        most = high - others if most is None else min(most, high - others)
+    return ir.EMPTY if most is not None and most < least else repeat(tree.item, least, most)
+
+
+def _count_concat(tree: ir.Concat, low: int, high: int | None) -> ir.Regex | None:
+    loop = None
+    others = 0
+    for index, item in enumerate(tree.items):
+        bounds = length_bounds(item)
+        if bounds is None:
+            return ir.EMPTY
+        if bounds[0] == bounds[1]:
+            others += bounds[0]
+        elif loop is None:
+            loop = index
+        else:
+            return None
+    assert loop is not None
+    counted = with_length(tree.items[loop], max(low - others, 0), _less(high, others))
+    if counted is None:
+        return None
+    return concat((*tree.items[:loop], counted, *tree.items[loop + 1 :]))
+
+
+def _less(high: int | None, others: int) -> int | None:
+    return None if high is None else high - others
