@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from llgx import ir
+from tests.remainders import derive_remainder, remainder_is_nullable
 
 __all__ = ["Oracle", "accepted", "find_difference", "matches"]
 
@@ -60,6 +61,8 @@ class Oracle:
             assert regex.low >= 0
             assert regex.high is None or regex.low <= regex.high
             node = self._repeat(self.add(regex.item), regex.low, regex.high)
+        elif isinstance(regex, ir.Remainder):
+            node = self._intern(("remainder", regex))
         else:
             raise TypeError(f"not a regex: {regex!r}")
         self._added[id(regex)] = (regex, node)  # keeps the object alive, hence its id valid
@@ -132,6 +135,8 @@ class Oracle:
                 known = all(self.nullable(item) for item in rest[0])
             elif kind == "or":
                 known = any(self.nullable(item) for item in rest[0])
+            elif kind == "remainder":
+                known = remainder_is_nullable(rest[0])
             elif kind == "not":
                 known = not self.nullable(rest[0])
             else:
@@ -168,6 +173,9 @@ class Oracle:
             return self._union(self.derive(item, byte) for item in rest[0])
         if kind == "and":
             return self._intersection(self.derive(item, byte) for item in rest[0])
+        if kind == "remainder":
+            after = derive_remainder(rest[0], byte)
+            return self.empty if after is None else self._intern(("remainder", after))
         if kind == "not":
             return self._complement(self.derive(rest[0], byte))
         item, low, high = rest

@@ -53,6 +53,7 @@ from llgx.ir import (
     ParamExpr,
     Production,
     Regex,
+    Remainder,
     Repeat,
     Rule,
     RuleRef,
@@ -61,6 +62,7 @@ from llgx.ir import (
     TerminalRef,
     TokenSet,
 )
+from tests.remainders import BYTES, derive_remainder, remainder_is_nullable
 
 __all__ = [
     "EmptyLanguageError",
@@ -179,7 +181,7 @@ def _repeat(item: Regex, low: int, high: int | None) -> Regex:
 @functools.cache
 def normalise(regex: Regex) -> Regex:
     """The same language in the normal form that :func:`derivative` keeps."""
-    if isinstance(regex, Literal):
+    if isinstance(regex, (Literal, Remainder)):
         return regex
     if isinstance(regex, ByteSet):
         return regex if regex.mask else EMPTY
@@ -207,6 +209,8 @@ def nullable(regex: Regex) -> bool:
         return any(map(nullable, regex.items))
     if isinstance(regex, Complement):
         return not nullable(regex.item)
+    if isinstance(regex, Remainder):
+        return remainder_is_nullable(regex)
     return regex.low == 0 or nullable(regex.item)
 
 
@@ -227,6 +231,9 @@ def derivative(regex: Regex, byte: int) -> Regex:
         first, rest = regex.items[0], _concat(regex.items[1:])
         here = _concat((derivative(first, byte), rest))
         return _alternation((here, derivative(rest, byte))) if nullable(first) else here
+    if isinstance(regex, Remainder):
+        after = derive_remainder(regex, byte)
+        return EMPTY if after is None else after
     # Repeat. A nullable item has low == 0 by normal form: empty turns may as well come last, so the
     # first turn is the one that takes the byte.
     high = None if regex.high is None else regex.high - 1
@@ -241,6 +248,9 @@ def _byte_sets(regex: Regex) -> Iterable[int]:
             yield 1 << byte
     elif isinstance(regex, ByteSet):
         yield regex.mask
+    elif isinstance(regex, Remainder):
+        for byte in BYTES:
+            yield 1 << byte
     elif isinstance(regex, (Repeat, Complement)):
         yield from _byte_sets(regex.item)
     else:
@@ -255,20 +265,20 @@ def byte_classes(regexes: Iterable[Regex]) -> list[int]:
     return [first.setdefault(tuple(m >> b & 1 for m in masks), b) for b in range(256)]
 
 
-def _has_complement_or_intersection(regex: Regex) -> bool:
+def _may_be_empty(regex: Regex) -> bool:
     if isinstance(regex, (Literal, ByteSet)):
         return False
-    if isinstance(regex, (Complement, Intersection)):
+    if isinstance(regex, (Complement, Intersection, Remainder)):
         return True
     if isinstance(regex, Repeat):
-        return _has_complement_or_intersection(regex.item)
-    return any(map(_has_complement_or_intersection, regex.items))
+        return _may_be_empty(regex.item)
+    return any(map(_may_be_empty, regex.items))
 
 
 @functools.cache
 def is_empty(regex: Regex) -> bool:
     """Whether a normalised ``regex`` matches nothing at all: exact."""
-    if not _has_complement_or_intersection(regex):
+    if not _may_be_empty(regex):
         return regex == EMPTY  # the constructors let EMPTY survive nowhere inside such a tree
     alphabet = sorted(set(byte_classes((regex,))))
     seen = {regex}

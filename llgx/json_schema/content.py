@@ -46,8 +46,12 @@ def _parts(node: ir.Regex) -> tuple[ir.Regex, ...]:
 def is_plainly_inhabited(tree: ir.Regex) -> bool:
     """Whether it is plain to see that some text matches: no ``&``, ``~`` or empty alternation."""
     stack = [tree]
+    seen: set[int] = set()  # by identity: trees may share parts
     while stack:
         node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
         if isinstance(node, ir.Intersection | ir.Complement | ir.Remainder):
             return False
         if isinstance(node, ir.ByteSet):

@@ -27,6 +27,7 @@ from llgx import ir
 from llgx.errors import LimitError
 from llgx.json_schema.digits import DIGIT, Magnitudes, decimal_places, decimal_text
 from llgx.json_schema.digits import magnitudes_regex as _magnitudes_regex
+from llgx.json_schema.exponents import scientific_regexes
 from llgx.regex.build import alternate, complement, concat, intersect
 
 __all__ = ["UNIQUE_NUMBERS", "NumberSet", "NumberSpelling"]
@@ -35,7 +36,7 @@ _MINUS: Final = ir.Literal(b"-")
 _SIGN: Final = ir.Repeat(_MINUS, 0, 1)
 _NO_NUMBERS: Final[frozenset[Fraction]] = frozenset()
 # Steps that the search for a number takes before it is too long.
-_SEARCH: Final = 100_000
+_SEARCH: Final = 20_000
 # Numbers of an interval that `values` lists.
 _LISTED: Final = 64
 _ONE: Final = Fraction(1)
@@ -48,7 +49,9 @@ class NumberSpelling:
 
     ``zeros`` says whether a fraction may end in zeros: "never"; "reals": in sets that are neither
     finite nor of integers only; "always": there too, so that an integer may be ``1.0``.
-    ``exponent`` allows ``1e5``: "never"; "any": for ``NumberSet.ANY`` only.
+    ``exponent`` allows ``1e5``: "never"; "any": for ``NumberSet.ANY`` only; "always": for intervals
+    too, with one digit other than zero before the point. Of integers there is then what an
+    implementation prints that way: up to 16 digits of fraction from ``e16`` on.
     ``negative_zero`` allows ``-0`` where a set goes below zero.
     """
 
@@ -59,8 +62,8 @@ class NumberSpelling:
     def __post_init__(self) -> None:
         if self.zeros not in ("never", "reals", "always"):
             raise ValueError(f"zeros is 'never', 'reals' or 'always', not {self.zeros!r}")
-        if self.exponent not in ("never", "any"):
-            raise ValueError(f"exponent is 'never' or 'any', not {self.exponent!r}")
+        if self.exponent not in ("never", "any", "always"):
+            raise ValueError(f"exponent is 'never', 'any' or 'always', not {self.exponent!r}")
 
 
 _DEFAULT: Final = NumberSpelling()
@@ -370,10 +373,20 @@ def _spell(numbers: NumberSet, spelling: NumberSpelling) -> ir.Regex:
             options += [_spell_number(value, spelling) for value in part.finite]
         else:
             options += _spell_signs(part, fraction, spelling)
-    result = alternate(options)
-    if numbers.is_any and spelling.exponent == "any":
+    if numbers.is_any and spelling.exponent != "never":
         exponent = (ir.ByteSet(1 << 0x45 | 1 << 0x65), _EXPONENT_SIGN, ir.Repeat(DIGIT, 1, None))
-        return concat((result, ir.Repeat(ir.Concat(exponent), 0, 1)))
+        return concat((alternate(options), ir.Repeat(ir.Concat(exponent), 0, 1)))
+    if (
+        spelling.exponent == "always"
+        and not (numbers.excluded or numbers.not_multiples)
+        and numbers.multiple in (None, 1)
+    ):
+        options += scientific_regexes(
+            (numbers.low, numbers.low_open),
+            (numbers.high, numbers.high_open),
+            numbers.multiple is not None,
+        )
+    result = alternate(options)
     return intersect((result, *map(_no_multiples, sorted(numbers.not_multiples))))
 
 
