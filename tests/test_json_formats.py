@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+import llgx
+from llgx import ir
 from llgx._language import Language
 from llgx.json_schema.formats import NUMBER_FORMATS, STRING_FORMATS, number_format, string_format
 from llgx.json_schema.numbers import NumberSet
@@ -503,6 +505,31 @@ def test_generated_regexes_are_regexes() -> None:
             accepted += 1
             parse_ecma(text)
     assert accepted > 300
+
+
+@pytest.mark.parametrize("name", sorted(STRING_FORMATS))
+def test_generated_texts_are_of_the_format(name: str) -> None:
+    """Random walks along the masks run into no dead end and no limit."""
+    made = format_set(name)
+    vocabulary = llgx.Vocabulary.from_tokens([bytes((b,)) for b in range(256)], eog=())
+    terminal = ir.Terminal("TEXT", made.quoted())
+    rule = ir.Rule("start", [ir.Production((ir.TerminalRef(0),))])
+    compiled = llgx.Grammar.from_ir(ir.GrammarIR([rule], [terminal], 0)).compile(vocabulary)
+    rng = random.Random(4)
+    finished = 0
+    for _ in range(12):
+        matcher = llgx.Matcher(compiled)
+        for _ in range(80):
+            if matcher.is_stopped():
+                finished += 1
+                text = json.loads(bytes(matcher.tokens))
+                assert made.contains(text), text
+                break
+            allowed = matcher.allowed_tokens()
+            assert allowed
+            quotes = [token for token in allowed if token == 0x22]
+            matcher.consume((quotes or allowed)[0] if rng.random() < 0.2 else rng.choice(allowed))
+    assert finished or name not in ("date", "ipv4", "uuid", "hostname")
 
 
 # --- The JSON Schema Test Suite ----------------------------------------------------------------

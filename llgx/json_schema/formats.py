@@ -14,8 +14,8 @@ email, idn-email        RFC 5321, 4.1.2, and RFC 6531: dot-strings and quoted st
 hostname                RFC 1123, 2.1: letters, digits, hyphens, labels up to 63, 253 in all. That
                         a label ``xn--`` decodes is not checked.
 idn-hostname            RFC 5890 to 5892: what IDNA 2008 allows in a label, with the rules of
-                        context. Not checked: normalisation of sequences, the rule
-                        of RFC 5893 for right-to-left labels, the length in Punycode.
+                        context. Not checked: normalisation of sequences, the rule of RFC 5893 for
+                        right-to-left labels, lengths (which are those of the Punycode).
 ipv4, ipv6              RFC 2673, 3.2, and RFC 4291, 2.2.
 uri, uri-reference      RFC 3986.
 iri, iri-reference      RFC 3987. As ``uri``, with its characters beyond ASCII.
@@ -42,7 +42,7 @@ from llgx import ir
 from llgx.json_schema.numbers import NumberSet
 from llgx.json_schema.strings import StringSet
 from llgx.regex import charset, parse_ecma, tables
-from llgx.regex.build import alternate, complement, concat, intersect, repeat
+from llgx.regex.build import ANYTHING, alternate, complement, concat, intersect, repeat
 from llgx.regex.charset import CharSet
 from llgx.regex.utf8 import set_regex
 
@@ -227,10 +227,6 @@ _CONTEXT: Final = charset.make(
         (0x200C, 0x200D),
     ]
 )
-_LONGEST_LABEL: Final = 59  # a character is one digit of Punycode at least, after "xn--"
-
-
-_REST: Final = repeat(ir.ANY_BYTE, 0, None)  # in complements, so that they end at once
 
 
 @functools.cache
@@ -241,21 +237,21 @@ def _unicode_label() -> ir.Regex:
     japanese = charset.union(_script("Hiragana"), _script("Katakana"), _script("Han"))
     rules = [
         _with(charset.negate(((0, 0x7F),))),
-        complement(concat((set_regex(charset.union(marks, ((0x2D, 0x2D),))), _REST))),
-        complement(concat((_REST, ir.Literal(b"-")))),
-        complement(concat((repeat(set_regex(charset.ALL), 2, 2), ir.Literal(b"--"), _REST))),
+        complement(concat((set_regex(charset.union(marks, ((0x2D, 0x2D),))), ANYTHING))),
+        complement(concat((ANYTHING, ir.Literal(b"-")))),
+        complement(concat((repeat(set_regex(charset.ALL), 2, 2), ir.Literal(b"--"), ANYTHING))),
         *(complement(_misplaced(*rule)) for rule in _context_rules()),
         alternate(
             (complement(_with(_points(0x30FB))), _with(charset.difference(japanese, _CONTEXT)))
         ),
         complement(intersect((_with(((0x660, 0x669),)), _with(((0x6F0, 0x6F9),))))),
     ]
-    return intersect((repeat(set_regex(chars), 1, _LONGEST_LABEL), *rules))
+    return intersect((repeat(set_regex(chars), 1, None), *rules))
 
 
 def _with(members: CharSet) -> ir.Regex:
     """Texts with one of ``members`` in them."""
-    return concat((_REST, set_regex(members), _REST))
+    return concat((ANYTHING, set_regex(members), ANYTHING))
 
 
 def _context_rules() -> list[tuple[CharSet, CharSet | None, CharSet | None]]:
@@ -280,11 +276,11 @@ def _misplaced(members: CharSet, before: CharSet | None, after: CharSet | None) 
     char = set_regex(members)
     options: list[ir.Regex] = []
     if before is not None:
-        head = repeat(concat((_REST, set_regex(charset.negate(before)))), 0, 1)
-        options.append(concat((head, char, _REST)))
+        other = set_regex(charset.negate(before))
+        options += [concat((char, ANYTHING)), concat((ANYTHING, other, char, ANYTHING))]
     if after is not None:
-        tail = repeat(concat((set_regex(charset.negate(after)), _REST)), 0, 1)
-        options.append(concat((_REST, char, tail)))
+        other = set_regex(charset.negate(after))
+        options += [concat((ANYTHING, char)), concat((ANYTHING, char, other, ANYTHING))]
     return alternate(options)
 
 

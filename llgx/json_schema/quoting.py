@@ -21,7 +21,7 @@ from typing import Final
 from llgx import ir
 from llgx.json_schema.content import fold
 from llgx.regex import charset
-from llgx.regex.build import alternate, concat, intersect, repeat
+from llgx.regex.build import ANYTHING, alternate, concat, intersect, repeat
 from llgx.regex.charset import CharSet
 from llgx.regex.utf8 import ANY_TEXT, set_regex
 
@@ -114,8 +114,13 @@ class _Quoter:
             return intersect(regex for regex, _ in parts), any(safe for _, safe in parts)
         if isinstance(node, ir.Alternation):
             return alternate(regex for regex, _ in parts), all(safe for _, safe in parts)
+        if node == ANYTHING:
+            return ANYTHING, False
         items = [regex if safe else intersect((self.code, regex)) for regex, safe in parts]
         if isinstance(node, ir.Concat):
+            if node.items and node.items[-1] == ANYTHING:
+                # After whole spellings the rest of spelt text is spelt text.
+                return concat((*items[:-1], ANYTHING)), False
             return concat(items), True
         if isinstance(node, ir.Repeat):
             return repeat(items[0], node.low, node.high), True
@@ -268,7 +273,7 @@ def _group(node: ir.Regex, parts: list[ir.Regex]) -> ir.Regex:
     if isinstance(node, ir.Complement):
         return ir.Complement(parts[0])
     if isinstance(node, ir.Repeat):
-        return ir.Repeat(parts[0], node.low, node.high)
+        return node if node == ANYTHING else ir.Repeat(parts[0], node.low, node.high)
     if isinstance(node, ir.ByteSet) and node.mask == _ALL_BYTES:
         return _Chars(0, charset.ALL)
     if isinstance(node, ir.ByteSet) and not node.mask >> 0x80:

@@ -28,7 +28,7 @@ from llgx._language import Language
 from llgx.json_schema import content
 from llgx.json_schema.quoting import StringSpelling, quote, quote_text
 from llgx.regex import parse_ecma
-from llgx.regex.build import alternate, complement, intersect
+from llgx.regex.build import alternate, complement, intersect, open_end
 from llgx.regex.utf8 import ANY_TEXT
 
 __all__ = ["StringSet", "StringSpelling", "nonempty_cells"]
@@ -305,8 +305,13 @@ class StringSet:
                     tree, counted = bounded, True
             items.append(tree)
         if not counted or not items:
-            items.append(content.of_length(self._low, self._high))
-        items += [complement(leaf.tree) for leaf in _ordered(self._none)]
+            items.insert(0, content.of_length(self._low, self._high))
+        elif _is_search(items[0]):
+            # Once the match is found, what is left is any text, as in a plain string.
+            items.insert(0, ANY_TEXT)
+        # The first keeps to text; the others need not.
+        items[1:] = [open_end(tree, ANY_TEXT) for tree in items[1:]]
+        items += [complement(open_end(leaf.tree, ANY_TEXT)) for leaf in _ordered(self._none)]
         if self._excluded:
             words = [ir.Literal(text.encode()) for text in sorted(self._excluded)]
             items.append(complement(words[0] if len(words) == 1 else ir.Alternation(tuple(words))))
@@ -504,6 +509,11 @@ def _is_universal(tree: ir.Regex) -> bool:
     return any(item is ANY_TEXT or item == ANY_TEXT for item in items) and all(
         isinstance(item, ir.Repeat) and not item.low for item in items
     )
+
+
+def _is_search(tree: ir.Regex) -> bool:
+    """Whether ``tree`` looks for something with any text before and after it."""
+    return isinstance(tree, ir.Concat) and tree.items[0] == tree.items[-1] == ANY_TEXT
 
 
 def _describe(part: StringSet, depth: int) -> str:

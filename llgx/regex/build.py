@@ -9,10 +9,13 @@ operands that are flat already are spliced in with one copy and not looked at ag
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from llgx import ir
 
-__all__ = ["alternate", "complement", "concat", "intersect", "repeat"]
+__all__ = ["ANYTHING", "alternate", "complement", "concat", "intersect", "open_end", "repeat"]
+
+ANYTHING: Final = ir.Repeat(ir.ANY_BYTE, 0, None)  # every byte string
 
 # A sequence of more items than this is not looked through by `_matches_empty`.
 _GLANCE = 16
@@ -100,6 +103,26 @@ def repeat(item: ir.Regex, low: int, high: int | None) -> ir.Regex:
 def complement(item: ir.Regex) -> ir.Regex:
     """Every byte string but those of ``item``."""
     return item.item if isinstance(item, ir.Complement) else ir.Complement(item)
+
+
+def open_end(item: ir.Regex, rest: ir.Regex) -> ir.Regex:
+    """``item`` with :data:`ANYTHING` for ``rest``, any text, where it ends in that.
+
+    Among texts the two match the same. But where nothing is asked of the end any more, what is left
+    of the result is every byte string, and that of its complement nothing, plain to see.
+    """
+    if item == rest:
+        return ANYTHING
+    if isinstance(item, ir.Concat) and item.items[-1] == rest:
+        return ir.Concat((*item.items[:-1], ANYTHING))
+    if isinstance(item, ir.Alternation) and len(item.items) <= _GLANCE:
+        return ir.Alternation(
+            tuple(
+                option if isinstance(option, ir.Alternation) else open_end(option, rest)
+                for option in item.items
+            )
+        )
+    return item
 
 
 def intersect(items: Iterable[ir.Regex]) -> ir.Regex:

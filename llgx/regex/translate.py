@@ -26,7 +26,7 @@ from typing import Final
 from llgx import ir
 from llgx.errors import GrammarError
 from llgx.regex import automaton, charset, nodes
-from llgx.regex.build import alternate, complement, concat, intersect, repeat
+from llgx.regex.build import alternate, complement, concat, intersect, open_end, repeat
 from llgx.regex.charset import CharSet
 from llgx.regex.nodes import Alt, Assertion, Chars, Look, Loop, Node, Seq, Side
 from llgx.regex.utf8 import ANY_TEXT, set_regex
@@ -226,7 +226,9 @@ class _Translator:
         for seen, after in zip(ahead, rest, strict=True):
             key = (id(seen), id(after))
             if key not in made:
-                made[key] = _both(complement(seen) if node.negative else seen, after)
+                # What follows is text, so that after the end of the look-ahead anything is.
+                seen = complement(open_end(seen, ANY_TEXT)) if node.negative else seen
+                made[key] = _both(seen, after)
             result.append(made[key])
         return tuple(result)
 
