@@ -12,6 +12,7 @@ Cost: a few nodes per digit of the ends.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Final
 
@@ -100,6 +101,8 @@ class _Builder:
         self.fraction = numbers.fraction
         self.modulus = numbers.modulus
         self.places = numbers.places
+        # Whether the digits so far matter for what may follow them.
+        self._counts = self.modulus is not None and (self.modulus, self.fraction) != (1, "none")
 
     # What may follow where no end of the interval matters any more
 
@@ -107,7 +110,7 @@ class _Builder:
         """``low`` to ``high`` integer digits and what may follow them, after the digits
         ``prefix``."""
         modulus = self.modulus
-        if modulus is None or (modulus == 1 and self.fraction == "none"):
+        if modulus is None or not self._counts:
             loop = ir.EPSILON if high == 0 else ir.Repeat(DIGIT, low, high)
             return concat((loop, self._fraction()))
         residue = int(prefix) * 10**self.places % modulus
@@ -140,17 +143,26 @@ class _Builder:
             return []
         if len(integer) < length:
             left = length - len(integer) - 1
-            rests = [(d, self._free(f"{integer}{d}", left, left)) for d in range(first, last + 1)]
-        else:
-            rests = [
-                (d, self._free_fraction(integer, f"{fraction}{d}")) for d in range(first, last + 1)
-            ]
-        masks: dict[ir.Regex, int] = {}
-        for digit, rest in rests:
-            if rest == ir.EMPTY or (isinstance(rest, ir.Remainder) and not _has_multiple(rest)):
-                continue
-            masks[rest] = masks.get(rest, 0) | 1 << 0x30 + digit
-        return [("", concat((ir.ByteSet(mask), rest))) for rest, mask in masks.items()]
+            return self._choices(first, last, lambda digit: self._free(integer + digit, left, left))
+        if self.fraction == "shortest" and first == 0 < last and self.modulus is None:
+            # After a zero a fraction of that kind has to go on.
+            zero = self._range(integer, fraction, 0, 0, length)
+            return zero + self._range(integer, fraction, 1, last, length)
+        return self._choices(
+            first, last, lambda digit: self._free_fraction(integer, fraction + digit)
+        )
+
+    def _choices(self, first: int, last: int, rest: Callable[[str], ir.Regex]) -> _Pieces:
+        """One of the digits, and after each what ``rest`` says."""
+        if not self._counts:
+            mask = (1 << last + 1) - (1 << first)
+            return [("", concat((ir.ByteSet(mask << 0x30), rest(str(last)))))]
+        pieces: _Pieces = []
+        for digit in range(first, last + 1):
+            after = rest(str(digit))
+            if isinstance(after, ir.Remainder) and _has_multiple(after):
+                pieces.append(("", concat((ir.Literal(str(digit).encode()), after))))
+        return pieces
 
     # What may follow along the ends of the interval
 
@@ -179,12 +191,9 @@ class _Builder:
                 pieces.append(self._along(None, high, longest))
                 longest -= 1
         if longest is None or shortest <= longest:
-            rest = None if longest is None else longest - 1
-            masks: dict[ir.Regex, int] = {}
-            for digit in range(1, 10):
-                after = self._free(str(digit), shortest - 1, rest)
-                masks[after] = masks.get(after, 0) | 1 << 0x30 + digit
-            pieces += [concat((ir.ByteSet(mask), after)) for after, mask in masks.items()]
+            least, most = shortest - 1, None if longest is None else longest - 1
+            choices = self._choices(1, 9, lambda digit: self._free(digit, least, most))
+            pieces.append(_close(choices))
         return alternate(pieces)
 
     def _along(
@@ -308,7 +317,9 @@ def _close(pieces: _Pieces) -> ir.Regex:
 
 
 def _has_multiple(rest: ir.Remainder) -> bool:
-    """Whether a remainder with a fixed number of integer digits matches anything."""
+    """Whether a remainder matches anything, as far as that is cheap to tell."""
+    if rest.high is None or rest.high > rest.low:
+        return True  # not looked into
     wanted: int = -rest.residue * 10**rest.low % rest.modulus
     if rest.part == "point" and rest.fraction == "shortest":
         wanted = wanted or rest.modulus
