@@ -806,6 +806,13 @@ cdef const uint64_t* regex_first(Regex* rx, node_t node) noexcept nogil:
                     bits[j] &= part[j]
                 else:
                     bits[j] |= part[j]
+    elif kind == REMAINDER_KIND:
+        for byte in range(POINT, ZERO + 10):
+            i = rx.classes[byte]
+            if regex_derive(rx, node, i) != EMPTY:
+                bits[i >> 6] |= <uint64_t>1 << (i & 63)
+        if rx.fault.code:
+            return NULL
     elif kind > EPSILON_KIND:
         memset(bits, 0xFF, 4 * sizeof(uint64_t))
     rx.info[node].first = bits

@@ -18,7 +18,8 @@ from libc.string cimport memset
 from llgx._memory cimport FAULT_MEMORY, NONE, Words, fault_set, words_free, words_push
 from llgx._regex cimport (
     ALT_KIND, AND_KIND, BYTES_KIND, CONCAT_KIND, EMPTY, EPSILON_KIND, HARD, LITERAL_KIND, NOT_KIND,
-    REPEAT_KIND, Regex, node_t, regex_derive, regex_is_live, regex_nullable, regex_words,
+    REMAINDER_KIND, REPEAT_KIND, SPELL_INTEGER, SPELL_MASK, Regex, node_t, regex_derive,
+    regex_is_live, regex_nullable, regex_words,
 )
 from llgx._texts cimport TextCursor, Texts, texts_final, texts_step
 
@@ -64,6 +65,12 @@ cdef bint _is_finite(const Regex* rx, node_t node, uint32_t depth) noexcept nogi
     return kind == REPEAT_KIND and words[3] != NONE and _is_finite(rx, words[1], depth + 1)
 
 
+cdef inline bint _is_open_remainder(const uint32_t* words) noexcept nogil:
+    """Whether a remainder is of integers without bound, so that digits can always follow."""
+    return words[0] == REMAINDER_KIND and words[6] == NONE \
+        and words[8] & SPELL_MASK == SPELL_INTEGER
+
+
 cdef bint _is_infinite(const Regex* rx, node_t node, uint32_t depth) noexcept nogil:
     """Whether the shape shows that ``node`` matches infinitely many strings."""
     cdef const uint32_t* words = regex_words(rx, node)
@@ -89,7 +96,7 @@ cdef bint _is_infinite(const Regex* rx, node_t node, uint32_t depth) noexcept no
     if kind == AND_KIND:
         node = _plain_part(rx, node)
         return node != NONE and _is_infinite(rx, node, depth + 1)
-    return False
+    return _is_open_remainder(words)
 
 
 cdef bint _goes_on(const Regex* rx, node_t node, uint32_t depth) noexcept nogil:
@@ -111,7 +118,7 @@ cdef bint _goes_on(const Regex* rx, node_t node, uint32_t depth) noexcept nogil:
     if words[0] == AND_KIND:
         node = _plain_part(rx, node)
         return node != NONE and _goes_on(rx, node, depth + 1)
-    return False
+    return _is_open_remainder(words)
 
 
 cdef bint _is_endless(
@@ -150,7 +157,7 @@ cdef bint _is_endless(
     if kind == AND_KIND:
         node = _plain_part(rx, node)
         return node != NONE and _is_endless(rx, node, then_infinite, depth + 1)
-    return False
+    return _is_open_remainder(words)
 
 
 cdef bint residual_is_endless(const Regex* rx, node_t node) noexcept nogil:

@@ -33,8 +33,8 @@ from llgx._memory cimport (
     map_get, map_put,
 )
 from llgx._regex cimport (
-    ALT_KIND, AND_KIND, BYTES_KIND, CONCAT_KIND, EPSILON_KIND, LITERAL_KIND, NOT_KIND, REPEAT_KIND,
-    Regex, node_t, regex_words,
+    ALT_KIND, AND_KIND, BYTES_KIND, CONCAT_KIND, EPSILON_KIND, LITERAL_KIND, NOT_KIND,
+    REMAINDER_KIND, REPEAT_KIND, Regex, node_t, regex_words,
 )
 from llgx._trie cimport PlanPool, SharedBoundary, SharedPlan, Table, TablePool, shared_free
 
@@ -91,7 +91,7 @@ cdef uint32_t _node_id(Regex* rx, PlanPool* pool, node_t node, uint32_t depth) n
         length = 2 + (words[2] + 3) // 4
         content[length - 1] = 0
         memcpy(&content[2], rx.bytes + words[1], words[2])
-    elif kind <= EPSILON_KIND or kind == BYTES_KIND:
+    elif kind <= EPSILON_KIND or kind == BYTES_KIND or kind == REMAINDER_KIND:
         memcpy(content, words, length * sizeof(uint32_t))
     elif kind == CONCAT_KIND or kind == ALT_KIND or kind == AND_KIND or kind == NOT_KIND \
             or kind == REPEAT_KIND:
