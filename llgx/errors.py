@@ -50,14 +50,21 @@ class GrammarError(LlgxError, ValueError):
 
 
 class SchemaError(LlgxError, ValueError):
-    """A JSON Schema is malformed, unsatisfiable, or has a part that llgx does not enforce."""
+    """A JSON Schema is malformed, unsatisfiable, or has a part that llgx does not enforce.
 
-    def __init__(self, message: str, *, pointer: str = "", keyword: str = "") -> None:
+    ``pointer`` is the JSON pointer of the place, ``keyword`` the keyword there or ``""``,
+    ``message`` the reason, and ``remedy`` what to do about it, or ``""``.
+    """
+
+    def __init__(
+        self, message: str, *, pointer: str = "", keyword: str = "", remedy: str = ""
+    ) -> None:
         self.message = message
         self.pointer = pointer
         self.keyword = keyword
+        self.remedy = remedy
         where = f"{pointer or '/'}" + (f" ({keyword})" if keyword else "")
-        super().__init__(f"{where}: {message}")
+        super().__init__(f"{where}: {message}" + (f"; {remedy}" if remedy else ""))
 
 
 class LimitError(LlgxError):

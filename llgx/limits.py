@@ -19,6 +19,8 @@ class Limits:
     ``nesting``            deepest nesting of parentheses in grammar or regex text.
     ``repeat``             largest bound of a counted repeat in a regex (no cost below it).
     ``rule_repeat``        largest bound of a counted repeat over rules (each costs O(log n) rules).
+    ``schema_bytes``       longest JSON Schema text, in code points.
+    ``schema_steps``       most steps that bring a JSON Schema into normal form (a few µs each).
     ``symbols``            most symbols in all productions together.
     ``regex_nodes``        most regex nodes, derivatives included, at about 40 bytes each.
     ``regex_depth``        deepest regex tree: bounds the stack that a derivative needs.
@@ -40,6 +42,8 @@ class Limits:
     nesting: int = 500
     repeat: int = 1_000_000_000
     rule_repeat: int = 1_000_000
+    schema_bytes: int = 8_000_000
+    schema_steps: int = 1_000_000
     symbols: int = 10_000_000
     regex_nodes: int = 1_000_000
     regex_depth: int = 4_000

@@ -1,0 +1,620 @@
+"""Sets of JSON values under and, or, not: interned formulas, worked out one level at a time.
+
+A formula over handles is brought into a disjunction of groups of one type each (the normal form of
+:mod:`llgx.json_schema.normal`) when its groups are asked for; the schemas of members and items stay
+formulas until their own groups are asked for. So recursion under a member or an item needs no
+care: a conjunction of the same schemas is the same handle, and there are finitely many of them. The
+construction follows Attouche et al., "Witness Generation for JSON Schema" (arXiv 2202.12849): each
+structural operator has a dual, negation moves to the leaves, and what has no value is found by a
+least fixpoint (:mod:`llgx.json_schema.inhabited`).
+
+A reference that leads back to itself without passing a member or item (``{"$ref": "#"}``) stands
+for the least set that satisfies its equation, its negation for the complement of that.
+
+All work is counted against ``Limits.schema_steps``. Stack depth is bounded: a formula too deep to
+be worked out on the way is put off and worked out first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from llgx.errors import LimitError, SchemaError
+from llgx.json_schema import meet as meeting
+from llgx.json_schema import negate
+from llgx.json_schema.inhabited import Inhabitation
+from llgx.json_schema.normal import (
+    KIND_AND,
+    KIND_ANY,
+    KIND_LEAF,
+    KIND_NAME,
+    KIND_NAMES,
+    KIND_NEVER,
+    KIND_NOT,
+    KIND_ONE,
+    KIND_OR,
+    ArrayGroup,
+    BoolGroup,
+    Cell,
+    Counted,
+    Group,
+    Member,
+    NullGroup,
+    NumberGroup,
+    ObjectGroup,
+    Place,
+    Schema,
+    Some,
+    StringGroup,
+)
+from llgx.json_schema.numbers import NumberSet
+from llgx.json_schema.strings import StringSet
+from llgx.limits import DEFAULT_LIMITS, Limits
+
+__all__ = ["TYPES", "Algebra"]
+
+# The types of groups in the order in which a normal form lists them.
+TYPES: Final = (NullGroup, BoolGroup, NumberGroup, StringGroup, ArrayGroup, ObjectGroup)
+_BIT: Final = {kind: 1 << index for index, kind in enumerate(TYPES)}
+_ALL_TYPES: Final = (1 << len(TYPES)) - 1
+_DEEPEST: Final = 40  # formulas worked out inside one another; each takes a few Python frames
+_MANY: Final = 12  # from so many groups on, a product drops those without a value on the way
+_NO_CUT: Final = 1 << 60
+
+
+class _Busy(Exception):
+    """What is asked for is being worked out further up, so that it cannot be had now."""
+
+
+class _Deeper(Exception):
+    """``schema`` has to be worked out first, the stack being deep enough."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+
+class Algebra:
+    """The interned formulas of one compilation, with their memo tables and their budget.
+
+    ``any`` and ``never`` are the schemas of all and of no values.
+    """
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.limits = limits
+        self.steps = 0
+        self._limit = limits.schema_steps
+        self._leaves: dict[tuple[Group, ...], Schema] = {}
+        self._formulas: dict[tuple[int, tuple[Schema, ...]], Schema] = {}
+        # What is being worked out: the context it belongs to and its position on the path.
+        self._active: dict[Schema, tuple[int, int]] = {}
+        self._path: list[Schema] = []
+        self._context = 0
+        self._base = 0
+        self._cut = _NO_CUT
+        self.never = Schema(self, KIND_NEVER, ())
+        self.never.raw = self.never.final = ()
+        self.never.inhabited = False
+        self.any = Schema(self, KIND_ANY, ())
+        self.any.inhabited = True
+        self.any.dual = self.never
+        self.never.dual = self.any
+        groups = (
+            NullGroup(),
+            BoolGroup(frozenset((False, True))),
+            NumberGroup(NumberSet.ANY),
+            StringGroup(StringSet.ANY),
+            ArrayGroup((), self.any),
+            ObjectGroup((), (Cell(StringSet.ANY, self.any),)),
+        )
+        self.any_groups: tuple[Group, ...] = groups
+        self.any.raw = self.any.final = groups
+        self._leaves[groups] = self.any
+        self._leaves[()] = self.never
+        self._inhabitation = Inhabitation(self)
+
+    # Formulas
+
+    def leaf(self, groups: Iterable[Group], place: Place = None) -> Schema:
+        """The union of ``groups``, each of one type (any order, duplicates allowed)."""
+        unified = self.unify(groups)
+        found = self._leaves.get(unified)
+        if found is None:
+            found = Schema(self, KIND_LEAF, unified, place)
+            found.raw = unified
+            self._leaves[unified] = found
+            for group in unified:
+                if _plainly_inhabited(group):
+                    found.inhabited = True
+                    break
+        return found
+
+    def name(self, place: Place = None) -> Schema:
+        """A reference to be bound later: set ``parts`` to what it stands for."""
+        return Schema(self, KIND_NAME, (), place)
+
+    def both(self, *schemas: Schema, place: Place = None) -> Schema:
+        """The values that belong to all of ``schemas``; members keep the order of the first."""
+        parts: dict[Schema, None] = {}
+        types = _ALL_TYPES
+        for schema in schemas:
+            schema = resolve(schema)
+            kind = schema.kind
+            if kind == KIND_ANY:
+                continue
+            if kind == KIND_NEVER:
+                return self.never
+            if kind == KIND_AND:
+                for part in schema.parts:
+                    parts[part] = None  # type: ignore[index]
+                continue
+            if kind == KIND_LEAF:
+                types &= types_of(schema.parts)  # type: ignore[arg-type]
+            parts[schema] = None
+        if not types:
+            return self.never
+        if len(parts) < 2:
+            for part in parts:
+                return part
+            return self.any
+        for part in parts:
+            if part.dual is not None and part.dual in parts:
+                return self.never
+        if all(part.kind == KIND_LEAF and is_scalar(part.parts) for part in parts):  # type: ignore[arg-type]
+            return self.leaf(self._product([part.raw for part in parts]), place)  # type: ignore[misc]
+        return self._formula(KIND_AND, tuple(parts), place)
+
+    def either(self, *schemas: Schema, place: Place = None) -> Schema:
+        """The values that belong to any of ``schemas``."""
+        parts: dict[Schema, None] = {}
+        for schema in schemas:
+            schema = resolve(schema)
+            kind = schema.kind
+            if kind == KIND_NEVER:
+                continue
+            if kind == KIND_ANY:
+                return self.any
+            if kind == KIND_OR:
+                for part in schema.parts:
+                    parts[part] = None  # type: ignore[index]
+                continue
+            parts[schema] = None
+        if len(parts) < 2:
+            for part in parts:
+                return part
+            return self.never
+        for part in parts:
+            if part.dual is not None and part.dual in parts:
+                return self.any
+        if all(part.kind == KIND_LEAF for part in parts):
+            return self.leaf([group for part in parts for group in part.parts], place)  # type: ignore[misc]
+        return self._formula(KIND_OR, tuple(parts), place)
+
+    def one(self, *schemas: Schema, place: Place = None) -> Schema:
+        """The values that belong to just one of ``schemas``."""
+        parts = [schema for schema in map(resolve, schemas) if schema.kind != KIND_NEVER]
+        if len(parts) == 1:
+            return parts[0]
+        if not parts:
+            return self.never
+        whole = sum(schema.kind == KIND_ANY for schema in parts)
+        if whole > 1:
+            return self.never
+        if whole:
+            rest = [self.negation(schema) for schema in parts if schema.kind != KIND_ANY]
+            return self.both(*rest, place=place)
+        return self._formula(KIND_ONE, tuple(parts), place)
+
+    def negation(self, schema: Schema) -> Schema:
+        """The values that do not belong to ``schema``."""
+        schema = resolve(schema)
+        dual = schema.dual
+        if dual is None:
+            if schema.kind == KIND_LEAF and is_scalar(schema.parts):  # type: ignore[arg-type]
+                dual = self.leaf(negate.negate_groups(self, schema.parts), schema.place)  # type: ignore[arg-type]
+            else:
+                dual = self._formula(KIND_NOT, (schema,), schema.place)
+            schema.dual = dual
+            if dual.dual is None:
+                dual.dual = schema
+        return dual
+
+    def names(self, schema: Schema, place: Place = None) -> Schema:
+        """All values but the objects with a member whose name does not belong to ``schema``."""
+        schema = resolve(schema)
+        if schema.kind == KIND_ANY:
+            return schema
+        return self._formula(KIND_NAMES, (schema,), place)
+
+    def _formula(self, kind: int, parts: tuple[Schema, ...], place: Place) -> Schema:
+        key = (kind, parts)
+        found = self._formulas.get(key)
+        if found is None:
+            self.spend(1)
+            found = Schema(self, kind, parts, place if place is not None else parts[0].place)
+            self._formulas[key] = found
+        return found
+
+    def spend(self, steps: int) -> None:
+        """Count work; raises :class:`LimitError` when the budget is spent."""
+        self.steps += steps
+        if self.steps > self._limit:
+            raise LimitError(
+                f"the schema takes more than {self._limit:,} steps to bring into normal form",
+                limit="schema_steps",
+            )
+
+    # Questions
+
+    def groups_of(self, schema: Schema) -> tuple[Group, ...]:
+        """See :attr:`Schema.groups`."""
+        if schema.final is None:
+            settled = self.settle(schema)
+            if settled.final is None:
+                settled.final = self._finish(settled)
+            schema.final = settled.final
+        return schema.final
+
+    def is_empty(self, schema: Schema) -> bool:
+        """Whether no value belongs to ``schema``. Exact."""
+        if schema.inhabited is None:
+            self._inhabitation.decide(schema)
+        return not schema.inhabited
+
+    def are_disjoint(self, left: Schema, right: Schema) -> bool:
+        """Whether no value belongs to both. Exact."""
+        return self.is_empty(self.both(left, right))
+
+    def settle(self, schema: Schema) -> Schema:
+        """The one handle for all formulas with the groups of ``schema``; ``never`` if empty."""
+        schema = resolve(schema)
+        if self.is_empty(schema):
+            return self.never
+        if schema.kind == KIND_LEAF or schema.kind == KIND_ANY:
+            return schema
+        settled = self.leaf(self.raw(schema), schema.place)
+        settled.inhabited = True
+        return settled
+
+    # Working out
+
+    def raw(self, schema: Schema) -> tuple[Group, ...]:
+        """The groups of ``schema``, those without a value still among them."""
+        if schema.raw is not None:
+            return schema.raw
+        if self._path:
+            return self._work_out(schema)
+        waiting = [schema]
+        while True:
+            try:
+                result = self._work_out(waiting[-1])
+            except _Deeper as deeper:
+                if deeper.schema in waiting:
+                    raise SchemaError(
+                        "references lead back to themselves over too many steps",
+                        pointer=deeper.schema.pointer,
+                    ) from None
+                waiting.append(deeper.schema)
+                continue
+            waiting.pop()
+            if not waiting:
+                return result
+
+    def _work_out(self, schema: Schema) -> tuple[Group, ...]:
+        if schema.raw is not None:
+            return schema.raw
+        position = len(self._path)
+        active = self._active.get(schema)
+        if active is not None:
+            if active[0] != self._context:
+                raise _Busy
+            return self._cut_cycle(schema, active[1])
+        if position >= _DEEPEST:
+            raise _Deeper(schema)
+        self._active[schema] = (self._context, position)
+        self._path.append(schema)
+        outer_cut, self._cut = self._cut, _NO_CUT
+        try:
+            result = self._groups(schema)
+            if self._cut >= position:
+                schema.raw = result
+                self._cut = outer_cut
+            else:
+                self._cut = min(self._cut, outer_cut)
+        except BaseException:
+            self._cut = outer_cut
+            raise
+        finally:
+            self._path.pop()
+            del self._active[schema]
+        return result
+
+    def _cut_cycle(self, schema: Schema, position: int) -> tuple[Group, ...]:
+        """The value to assume for ``schema`` where its own equation mentions it."""
+        signs = set()
+        for passed in self._path[position:]:
+            if passed.kind == KIND_NAME:
+                signs.add(True)
+            elif passed.kind == KIND_NOT and passed.parts[0].kind == KIND_NAME:  # type: ignore[union-attr]
+                signs.add(False)
+        if len(signs) != 1:
+            raise SchemaError(
+                "the schema is defined as what does not belong to it",
+                pointer=schema.pointer,
+                keyword="$ref",
+                remedy="break the reference that leads through 'not' or 'oneOf' back to itself",
+            )
+        self._cut = min(self._cut, position)
+        return () if True in signs else self.any_groups
+
+    def attempt(self, question: Callable[[], bool]) -> bool:
+        """Ask something that may need what is being worked out; False where it does.
+
+        For shortcuts only, which may or may not be taken.
+        """
+        if not self._path:
+            return question()
+        self._context += 1
+        outer_cut, self._cut = self._cut, _NO_CUT
+        try:
+            return question()
+        except _Busy:
+            return False
+        finally:
+            self._context -= 1
+            self._cut = outer_cut
+
+    def _groups(self, schema: Schema) -> tuple[Group, ...]:
+        kind = schema.kind
+        parts: tuple[Schema, ...] = schema.parts  # type: ignore[assignment]
+        if kind == KIND_NAME:
+            if not parts:
+                raise AssertionError(f"{schema!r} was never bound")
+            return self._work_out(parts[0])
+        if kind == KIND_AND:
+            current = tuple(map(resolve, parts))
+            if current != parts:
+                return self._work_out(self.both(*current, place=schema.place))
+            return self.unify(self._product([self._work_out(part) for part in parts]))
+        if kind == KIND_OR:
+            return self.unify([group for part in parts for group in self._work_out(part)])
+        if kind == KIND_NOT:
+            return self._negated(parts[0])
+        if kind == KIND_NAMES:
+            strings = [
+                group.strings
+                for group in self._work_out(parts[0])
+                if isinstance(group, StringGroup)
+            ]
+            cells = (Cell(StringSet.NONE.join(*strings), self.any),) if strings else ()
+            return (*self.any_groups[:-1], ObjectGroup((), cells))
+        if kind == KIND_ONE:
+            return self._work_out(self.either(*self._exclusive(parts)))
+        raise AssertionError(f"no groups for {schema!r}")
+
+    def _negated(self, schema: Schema) -> tuple[Group, ...]:
+        kind = schema.kind
+        parts: tuple[Schema, ...] = schema.parts  # type: ignore[assignment]
+        if kind == KIND_NAME:
+            return self._work_out(self.negation(parts[0]))
+        if kind == KIND_AND:
+            return self._work_out(self.either(*map(self.negation, parts)))
+        if kind == KIND_OR:
+            return self._work_out(self.both(*map(self.negation, parts)))
+        if kind == KIND_ONE:
+            exclusive = self._exclusive(parts)
+            return self._work_out(self.both(*map(self.negation, exclusive)))
+        return self.unify(negate.negate_groups(self, self._work_out(schema)))
+
+    def _exclusive(self, parts: Sequence[Schema]) -> list[Schema]:
+        """Each of ``parts`` without what also belongs to another."""
+        overlapping: list[list[Schema]] = [[] for _ in parts]
+        for i, left in enumerate(parts):
+            for j in range(i):
+                self.spend(1)
+                if not self._surely_disjoint(left, parts[j]):
+                    overlapping[i].append(parts[j])
+                    overlapping[j].append(left)
+        return [
+            self.both(part, *map(self.negation, others))
+            for part, others in zip(parts, overlapping, strict=True)
+        ]
+
+    def _surely_disjoint(self, left: Schema, right: Schema) -> bool:
+        common = self.both(left, right)
+        if common.inhabited is not None:
+            return not common.inhabited
+        return self.attempt(lambda: self._inhabitation.decide(common))
+
+    def _product(self, factors: Sequence[tuple[Group, ...]]) -> list[Group]:
+        """The groups of a conjunction."""
+        types = _ALL_TYPES
+        for groups in factors:
+            types &= types_of(groups)
+        result: list[Group] = []
+        for index, kind in enumerate(TYPES):
+            if not types & 1 << index:
+                continue
+            whole = self.any_groups[index]
+            current: list[Group] | None = None
+            for groups in factors:
+                mine = [group for group in groups if type(group) is kind]
+                if mine[0] == whole:
+                    continue
+                current = mine if current is None else self._meet_all(current, mine)
+                if not current:
+                    break
+            result += [whole] if current is None else current
+        return result
+
+    def _meet_all(self, left: list[Group], right: list[Group]) -> list[Group]:
+        """The meets of each of ``left`` with each of ``right``, all of one type."""
+        met: dict[Group, None] = {}
+        for one in left:
+            for other in right:
+                self.spend(1)
+                group = meeting.meet(self, one, other)
+                if group is not None:
+                    met[group] = None
+        if len(met) > _MANY and type(left[0]) in (ArrayGroup, ObjectGroup):
+            return [group for group in met if not self._surely_empty(group)]
+        return list(met)
+
+    def _surely_empty(self, group: Group) -> bool:
+        schema = self.leaf((group,))
+        if schema.inhabited is not None:
+            return not schema.inhabited
+        return self.attempt(lambda: self._inhabitation.decide(schema))
+
+    def unify(self, groups: Iterable[Group]) -> tuple[Group, ...]:
+        """``groups`` in the order of their types: scalars joined, no duplicates, no subsumed."""
+        groups = tuple(groups)
+        if len(groups) < 2:
+            return groups
+        buckets: dict[type, dict[Group, None]] = {}
+        for group in groups:
+            buckets.setdefault(type(group), {})[group] = None
+        result: list[Group] = []
+        for index, kind in enumerate(TYPES):
+            bucket = buckets.get(kind)
+            if bucket is None:
+                continue
+            whole = self.any_groups[index]
+            if whole in bucket:
+                result.append(whole)
+            elif len(bucket) == 1:
+                result += bucket
+            else:
+                result += _join(kind, list(bucket))
+        return tuple(result)
+
+    # Finishing
+
+    def _finish(self, schema: Schema) -> tuple[Group, ...]:
+        """The groups of ``schema`` that have a value, with settled children."""
+        groups = self.raw(schema)
+        result = []
+        for group in groups:
+            if len(groups) > 1 and self.is_empty(self.leaf((group,))):
+                continue
+            finished = self._finish_group(group)
+            if finished is not None:
+                result.append(finished)
+        return self.unify(result)
+
+    def _finish_group(self, group: Group) -> Group | None:
+        if type(group) is ArrayGroup:
+            return meeting.make_array(
+                self,
+                [self.settle(item) for item in group.prefix],
+                self.settle(group.rest),
+                group.low,
+                group.high,
+                [
+                    Counted(self.settle(c.schema), c.low, c.high, c.start)
+                    for c in group.counted
+                ],
+                group.unique,
+                group.duplicate,
+            )
+        if type(group) is ObjectGroup:
+            return meeting.make_object(
+                self,
+                {member.name: self.settle(member.schema) for member in group.members},
+                [
+                    Cell(cell.names, self.settle(cell.schema))
+                    for cell in group.cells
+                    if not cell.names.is_empty()
+                ],
+                group.required,
+                [Some(some.names, self.settle(some.schema)) for some in group.some],
+                group.low,
+                group.high,
+            )
+        return group
+
+
+def resolve(schema: Schema) -> Schema:
+    """``schema``, or what it stands for if it is a reference that is bound."""
+    if schema.kind != KIND_NAME:
+        return schema
+    first = schema
+    passed = 0
+    while schema.kind == KIND_NAME and schema.parts:
+        schema = schema.parts[0]  # type: ignore[assignment]
+        passed += 1
+        if schema is first:  # a cycle of nothing but references
+            return schema
+    if passed > 1:
+        first.parts = (schema,)
+    return schema
+
+
+def types_of(groups: Iterable[Group]) -> int:
+    """The types among ``groups``, as bits in the order of :data:`TYPES`."""
+    types = 0
+    for group in groups:
+        types |= _BIT[type(group)]
+    return types
+
+
+def is_scalar(groups: Iterable[Group]) -> bool:
+    """Whether no array or object is among ``groups``."""
+    return all(type(group) is not ArrayGroup and type(group) is not ObjectGroup for group in groups)
+
+
+def _plainly_inhabited(group: Group) -> bool:
+    """Whether ``group`` has a value; False also where that takes a closer look."""
+    kind = type(group)
+    if kind is StringGroup:
+        strings = group.strings  # type: ignore[union-attr]
+        return strings.is_any or bool(strings.values)
+    if kind is ObjectGroup:
+        if group.some or group.low:  # type: ignore[union-attr]
+            return False
+        required = group.required  # type: ignore[union-attr]
+        if not required:
+            return True
+        if group.high is not None:  # type: ignore[union-attr]
+            return False
+        for member in group.members:  # type: ignore[union-attr]
+            if member.name in required and not member.schema.inhabited:
+                return False
+        return True
+    if kind is ArrayGroup:
+        if group.low == 0 and not group.duplicate:  # type: ignore[union-attr]
+            return not group.counted  # type: ignore[union-attr]
+        return False
+    if kind is NumberGroup:
+        return group.numbers is NumberSet.ANY or group.numbers is NumberSet.INTEGERS  # type: ignore[union-attr]
+    return kind is NullGroup or bool(group.values)  # type: ignore[union-attr]
+
+
+def _join(kind: type, bucket: list[Group]) -> list[Group]:
+    """Distinct groups of one type as few."""
+    if kind is BoolGroup:
+        return [BoolGroup(frozenset().union(*[g.values for g in bucket]))]  # type: ignore[union-attr]
+    if kind is StringGroup:
+        return [StringGroup(bucket[0].strings.join(*[g.strings for g in bucket[1:]]))]  # type: ignore[union-attr]
+    if kind is NumberGroup:
+        values: set[object] = set()
+        rest: list[Group] = []
+        for group in bucket:
+            known = group.numbers.values  # type: ignore[union-attr]
+            if known is None:
+                rest.append(group)
+            else:
+                values |= known
+        values = {
+            value
+            for value in values
+            if not any(group.numbers.contains(value) for group in rest)  # type: ignore[union-attr]
+        }
+        if values:
+            rest.append(NumberGroup(NumberSet.of(values)))
+        return rest
+    return bucket
+
+
+# Members of groups that other modules build.
+_ = (Member,)

@@ -1,0 +1,252 @@
+"""From what users hold to a JSON Schema document: text, dicts, models, types.
+
+Numbers in text are kept exactly: integers as ``int``, all others as ``decimal.Decimal``; a
+``float`` in a dict stands for the shortest decimal that gives it. Text is read without recursion of
+Python's where it nests deep. Nothing here looks into the document.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import decimal
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
+from typing import Any, Final
+
+from llgx.errors import LimitError, SchemaError
+from llgx.limits import DEFAULT_LIMITS, Limits
+
+__all__ = ["Document", "load", "number_of"]
+
+_C_DEPTH: Final = 100  # nesting that json.loads may recurse into, wherever it is called
+_MOST_DIGITS: Final = 4_000
+_TOKEN: Final = re.compile(
+    r'[ \t\n\r]*(?:([{}\[\]:,])|"((?:[^"\\\x00-\x1f]|\\.)*)"'
+    r"|(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)|(true|false|null))",
+    re.DOTALL,
+)
+_BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_WORDS: Final = {"true": True, "false": False, "null": None}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Document:
+    """A JSON Schema as Python data: a dict or a bool."""
+
+    contents: Any
+
+
+def load(source: object, limits: Limits = DEFAULT_LIMITS) -> Document:
+    """The document that ``source`` stands for.
+
+    A dict, a bool, JSON text (``str`` or UTF-8 ``bytes``), a pydantic model (version 1 or 2), a
+    ``TypeAdapter``, or with pydantic installed a dataclass, a ``TypedDict`` or any other type that
+    it can describe. Raises :class:`SchemaError` for text that is no JSON and for what is no
+    schema, :class:`LimitError` for text that is too long or nests too deep.
+    """
+    if isinstance(source, Document):
+        return source
+    if isinstance(source, (str, bytes)):
+        source = _parse(source, limits)
+    if isinstance(source, bool) or type(source) is dict:
+        return Document(source)
+    if isinstance(source, Mapping):
+        return Document(dict(source))
+    if isinstance(source, (list, tuple, int, float, decimal.Decimal)) or source is None:
+        raise SchemaError(f"a schema is an object or a boolean, not {_kind(source)}")
+    return Document(_describe(source))
+
+
+def number_of(value: object) -> Fraction | None:
+    """``value`` exactly, or None if it is no finite number (a bool is none).
+
+    Raises :class:`LimitError` for a number of more than 4,000 digits.
+    """
+    if type(value) is int:
+        return Fraction(value)
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, (int, Fraction)):
+        return Fraction(value)
+    if isinstance(value, float):
+        value = decimal.Decimal(repr(float(value)))
+    if isinstance(value, decimal.Decimal):
+        if not value.is_finite():
+            return None
+        exponent = value.as_tuple().exponent
+        assert isinstance(exponent, int)
+        if abs(exponent) > _MOST_DIGITS or abs(value.adjusted()) > _MOST_DIGITS:
+            if value == 0:
+                return Fraction(0)
+            raise LimitError(f"a number of more than {_MOST_DIGITS:,} digits", limit="regex_depth")
+        return Fraction(value)
+    return None
+
+
+# Text
+
+
+def _parse(text: str | bytes, limits: Limits) -> object:
+    if isinstance(text, bytes):
+        try:
+            text = text.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise SchemaError(f"the schema is not UTF-8: {error}") from None
+    if len(text) > limits.schema_bytes:
+        raise LimitError(f"a schema of {len(text):,} characters", limit="schema_bytes")
+    depth = _depth(text)
+    if depth > limits.nesting:
+        raise LimitError(f"the schema nests {depth:,} levels deep", limit="nesting")
+    try:
+        if depth > _C_DEPTH:
+            return _parse_deep(text)
+        return json.loads(
+            text, parse_float=decimal.Decimal, parse_int=_integer, parse_constant=_no_constant
+        )
+    except json.JSONDecodeError as error:
+        raise SchemaError(
+            f"the schema is no JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+        ) from None
+
+
+def _depth(text: str) -> int:
+    """How deep brackets nest in ``text``. Linear."""
+    if text.count("{") + text.count("[") <= _C_DEPTH:
+        return 0
+    depth = deepest = 0
+    for match in _BRACKETS.finditer(text):
+        token = match.group()
+        if token in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token in "]}":
+            depth -= 1
+    return deepest
+
+
+def _integer(text: str) -> int | decimal.Decimal:
+    # Python refuses to read very long integers; number_of refuses them with an error of its own.
+    return int(text) if len(text) <= _MOST_DIGITS else decimal.Decimal(text)
+
+
+def _no_constant(text: str) -> object:
+    raise SchemaError(f"the schema is no JSON: {text} is no number")
+
+
+def _number(text: str) -> int | decimal.Decimal:
+    return _integer(text) if text.lstrip("-").isdigit() else decimal.Decimal(text)
+
+
+def _parse_deep(text: str) -> object:
+    """JSON text to data with a stack of its own; slower than :func:`json.loads`."""
+    stack: list[tuple[Any, str | None]] = []  # containers not yet closed, and the key above
+    container: Any = None
+    key: str | None = None
+    expects = "value"  # or "first value", "key", "first key", "colon", "comma", "end"
+    result: object = None
+    offset = 0
+    for match in _tokens(text):
+        mark, string, number, word = match.groups()
+        offset = match.start(match.lastindex or 0)
+        value: Any
+        if mark in ("]", "}"):
+            kind = list if mark == "]" else dict
+            if type(container) is not kind or expects not in ("comma", "first value", "first key"):
+                raise json.JSONDecodeError(f"misplaced {mark}", text, offset)
+            value = container
+            container, key = stack.pop()
+        elif mark == ",":
+            if expects != "comma":
+                raise json.JSONDecodeError("misplaced comma", text, offset)
+            expects = "key" if type(container) is dict else "value"
+            continue
+        elif mark == ":":
+            if expects != "colon":
+                raise json.JSONDecodeError("misplaced colon", text, offset)
+            expects = "value"
+            continue
+        elif expects in ("key", "first key"):
+            if string is None:
+                raise json.JSONDecodeError("a member begins with its name", text, offset)
+            key = json.loads(f'"{string}"')
+            expects = "colon"
+            continue
+        elif expects not in ("value", "first value"):
+            raise json.JSONDecodeError("a comma or the end belongs here", text, offset)
+        elif mark is not None:
+            stack.append((container, key))
+            container = [] if mark == "[" else {}
+            expects = "first value" if mark == "[" else "first key"
+            continue
+        elif string is not None:
+            value = json.loads(f'"{string}"')
+        elif number is not None:
+            value = _number(number)
+        else:
+            value = _WORDS[word]
+        if container is None:
+            result = value
+            expects = "end"
+        else:
+            if type(container) is dict:
+                container[key] = value
+            else:
+                container.append(value)
+            expects = "comma"
+    if expects != "end":
+        raise json.JSONDecodeError("the text ends too early", text, len(text))
+    return result
+
+
+def _tokens(text: str) -> Iterator[re.Match[str]]:
+    end = len(text.rstrip(" \t\n\r"))
+    position = 0
+    while position < end:
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise json.JSONDecodeError("no JSON value", text, position)
+        yield match
+        position = match.end()
+
+
+# Models and types
+
+
+def _describe(source: Any) -> object:
+    """The schema that a model, adapter or type gives of itself."""
+    for name in ("model_json_schema", "json_schema", "schema"):
+        method: Callable[[], object] | None = getattr(source, name, None)
+        if callable(method) and (isinstance(source, type) or name == "json_schema"):
+            contents = method()
+            if isinstance(contents, dict):
+                return contents
+    if not isinstance(source, type) and not _is_annotation(source):
+        raise SchemaError(
+            f"no schema can be made of {_kind(source)}",
+            remedy="give a dict, JSON text, a boolean, a pydantic model, a type or a TypeAdapter",
+        )
+    try:
+        import pydantic
+    except ImportError:
+        raise SchemaError(
+            f"it takes pydantic to make a schema of the type {getattr(source, '__name__', source)}",
+            remedy="install pydantic, or give the schema as a dict",
+        ) from None
+    try:
+        contents = pydantic.TypeAdapter(source).json_schema()
+    except (TypeError, AttributeError, pydantic.errors.PydanticUserError) as error:
+        raise SchemaError(f"pydantic makes no schema of {_kind(source)}: {error}") from error
+    return contents
+
+
+def _is_annotation(source: object) -> bool:
+    """Whether ``source`` is a type such as ``list[int]`` or ``Literal["a"]``."""
+    return getattr(source, "__origin__", None) is not None or hasattr(source, "__args__")
+
+
+def _kind(source: object) -> str:
+    if isinstance(source, type):
+        return f"the class {source.__name__}"
+    return f"an instance of {type(source).__name__}"
