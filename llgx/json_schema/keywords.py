@@ -1,0 +1,568 @@
+"""From a JSON Schema document to a formula of the algebra.
+
+A schema object is the conjunction of its keywords. Keywords that constrain one type each become one
+leaf, a union of groups (:mod:`llgx.json_schema.constraints`); each applicator becomes a
+formula of its own, in the order of the text, so that members keep that order. A schema that is met
+again while it is being translated is a reference by name.
+
+The translation starts simple, with pointers into the document only. Where it meets a URI, an anchor
+or a dynamic reference, it starts again with a registry, and once more to tell dynamic scopes apart.
+Linear in the document, and in the number of dynamic scopes; the stack stays shallow, since deep
+parts are put off.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NoReturn, Protocol
+
+from llgx.errors import SchemaError
+from llgx.json_schema import constraints, unevaluated
+from llgx.json_schema.algebra import Algebra
+from llgx.json_schema.conflicts import explain
+from llgx.json_schema.dialects import (
+    APPLICATOR,
+    ARRAY,
+    BASE,
+    DEFAULT,
+    NUMBER,
+    OBJECT,
+    REFERENCE,
+    STRING,
+    TYPE,
+    UNEVALUATED,
+    Dialect,
+)
+from llgx.json_schema.formats import number_format, string_format
+from llgx.json_schema.literals import literals
+from llgx.json_schema.loading import Document, load
+from llgx.json_schema.meet import make_object
+from llgx.json_schema.normal import (
+    KIND_NEVER,
+    ArrayGroup,
+    Cell,
+    Group,
+    NumberGroup,
+    ObjectGroup,
+    Place,
+    Schema,
+    StringGroup,
+    pointer_of,
+)
+from llgx.json_schema.numbers import NumberSet
+from llgx.json_schema.references import References, Scope, Target, dialect_for, find_local
+from llgx.json_schema.report import Report
+from llgx.json_schema.strings import StringSet
+from llgx.limits import DEFAULT_LIMITS, Limits
+
+__all__ = ["SchemaOptions", "Translator", "build"]
+
+_DEEPEST: Final = 24  # schemas translated inside one another; each takes a few Python frames
+_TYPES: Final = ("null", "boolean", "number", "string", "array", "object")
+
+
+class SchemaOptions(Protocol):
+    """What of :class:`~llgx.json_schema.options.Options` decides about the set of values."""
+
+    @property
+    def resources(self) -> Mapping[str, Any]: ...
+    @property
+    def strict_formats(self) -> bool: ...
+    @property
+    def one_is_any(self) -> bool: ...
+
+
+class _Malformed(SchemaError):
+    """A keyword has a value that its metaschema does not allow."""
+
+
+class _NeedsRegistry(Exception):
+    pass
+
+
+class _NeedsDynamicScopes(Exception):
+    pass
+
+
+def build(
+    document: Document,
+    options: SchemaOptions,
+    report: Report,
+    limits: Limits = DEFAULT_LIMITS,
+) -> tuple[Algebra, Schema]:
+    """The schema of ``document`` and the algebra that it belongs to.
+
+    Raises :class:`SchemaError` for a schema that is malformed, that no value satisfies, or that has
+    a keyword that cannot be enforced, unless ``report`` records it; :class:`LimitError` when the
+    budget ``Limits.schema_steps`` is spent.
+    """
+    with_registry = is_dynamic = False
+    while True:
+        translator = Translator(document, options, report, limits, with_registry, is_dynamic)
+        try:
+            root = translator.translate()
+        except _NeedsRegistry:
+            with_registry = True
+            continue
+        except _NeedsDynamicScopes:
+            with_registry = is_dynamic = True
+            continue
+        except _Malformed as error:
+            raise _with_metaschema(document, translator.dialect, error) from None
+        break
+    algebra = translator.algebra
+    if algebra.is_empty(root):
+        raise explain(algebra, root, translator.conflicts)
+    return algebra, root
+
+
+class Translator:
+    """One translation; ``algebra`` holds what it makes."""
+
+    def __init__(
+        self,
+        document: Document,
+        options: SchemaOptions,
+        report: Report,
+        limits: Limits,
+        with_registry: bool,
+        is_dynamic: bool,
+    ) -> None:
+        self.algebra = Algebra(limits)
+        self.any_array = self.algebra.any_groups[4]
+        self.conflicts: list[tuple[Place, str, str]] = []
+        self.patterns: dict[str, StringSet] = {}
+        self._root = document.contents
+        self._options = options
+        self._report = report
+        self._resources = {uri: load(found).contents for uri, found in options.resources.items()}
+        self.dialect = dialect_for(self._root, DEFAULT, self._resources)
+        self._references: References | None = None
+        self._scope = Scope(self.dialect)
+        if with_registry:
+            self._references = References(self._root, self.dialect, self._resources)
+            self._scope = self._references.scope(self.dialect)
+        self._is_dynamic = is_dynamic
+        self._level = 0
+        self._later: list[tuple[Schema, Any, Place, Scope]] = []
+        # What has been translated by what it came from; None while it is being translated.
+        self._done: dict[object, Schema | None] = {}
+        self._by_types: dict[object, Schema] = {}
+
+    def translate(self) -> Schema:
+        """The formula of the document."""
+        root = self.schema(self._root, None, self._scope)
+        while self._later:
+            name, value, place, scope = self._later.pop()
+            made = self._object(value, place, scope)
+            name.parts = (made,)
+        return root
+
+    def schema(self, value: Any, place: Place, scope: Scope) -> Schema:
+        """The formula of the schema ``value`` at ``place``."""
+        if type(value) is not dict:
+            if value is True:
+                return self.algebra.any
+            if value is False:
+                self.conflicts.append((place, "", "false allows no value"))
+                return self.algebra.never
+            if not isinstance(value, Mapping):
+                self.malformed(place, "", "a schema has to be an object or a boolean")
+        key = self._key(value, scope)
+        done = self._done
+        if key in done:
+            found = done[key]
+            if found is None:
+                found = done[key] = self.algebra.name(place)
+            return found
+        if self._level >= _DEEPEST:
+            made = done[key] = self.algebra.name(place)
+            self._later.append((made, value, place, scope))
+            return made
+        done[key] = None
+        self._level += 1
+        made = self._object(value, place, scope)
+        self._level -= 1
+        name = done[key]
+        if name is not None:
+            name.parts = (made,)
+            # A schema that is nothing but itself stays a name.
+            made = name if made is name else made
+        done[key] = made
+        return made
+
+    def _key(self, value: object, scope: Scope) -> object:
+        if self._references is None:
+            return id(value)
+        dynamic = scope.dynamic if self._is_dynamic else ()
+        return (id(value), scope.base, scope.dialect.draft, dynamic)
+
+    def _object(self, value: Mapping[str, Any], place: Place, scope: Scope) -> Schema:
+        known = scope.dialect.keywords
+        seen = 0
+        for keyword in value:
+            seen |= known.get(keyword, 0)
+        if seen == 0:
+            return self.algebra.any if place is not None else self.algebra.any
+        if seen & REFERENCE and scope.dialect.draft <= 7 and "$ref" in value:
+            return self._reference("$ref", value, place, scope)
+        if place is not None:
+            scope = self.enter(value, scope)
+            if scope.dialect.keywords is not known:
+                known = scope.dialect.keywords
+                seen = 0
+                for keyword in value:
+                    seen |= known.get(keyword, 0)
+        if not seen & ~BASE:
+            return self.base(value, seen, place, scope)
+        if seen & UNEVALUATED:
+            return unevaluated.schema(self, value, place, scope)
+        parts: list[Schema] = []
+        has_base = not seen & BASE
+        for keyword in value:
+            bits = known.get(keyword, 0)
+            if bits & BASE:
+                if not has_base:
+                    has_base = True
+                    parts.append(self.base(value, seen, place, scope))
+            elif bits:
+                parts.append(self.applicator(keyword, value, place, scope))
+        return self.algebra.both(*parts, place=place)
+
+    def enter(self, value: Mapping[str, Any], scope: Scope) -> Scope:
+        """The scope inside of ``value``, which may have a URI and a dialect of its own."""
+        name = value.get(scope.dialect.id_keyword)
+        if not isinstance(name, str):
+            return scope
+        if self._references is not None:
+            return self._references.enter(value, scope)
+        if name.startswith("#"):
+            return scope
+        dialect = dialect_for(value, scope.dialect, self._resources)
+        return dataclasses.replace(scope, dialect=dialect, moved=True)
+
+    # Keywords that constrain one type
+
+    def base(self, value: Mapping[str, Any], seen: int, place: Place, scope: Scope) -> Schema:
+        """The leaf of all keywords but the applicators."""
+        names: tuple[str, ...] | None = None
+        if seen & TYPE and "type" in value:
+            names = self._type_names(value["type"], place)
+        if not seen & (NUMBER | STRING | ARRAY | OBJECT):
+            found = self._by_types.get(names)
+            if found is None:
+                whole = dict(zip(_TYPES, self.algebra.any_groups, strict=True))
+                whole["integer"] = NumberGroup(NumberSet.INTEGERS)
+                found = self.algebra.leaf([whole[name] for name in names or _TYPES], place)
+                self._by_types[names] = found
+            return found
+        groups: list[Group] = []
+        for name in _TYPES if names is None else names:
+            group: Group | None
+            if name == "string":
+                if not seen & STRING:
+                    group = self.algebra.any_groups[3]
+                else:
+                    strings = constraints.string_set(self, value, place, scope)
+                    group = StringGroup(strings) if strings.values != frozenset() else None
+            elif name == "object":
+                group = self.algebra.any_groups[5]
+                if seen & OBJECT:
+                    group = constraints.object_group(self, value, place, scope)
+            elif name == "array":
+                group = self.algebra.any_groups[4]
+                if seen & ARRAY:
+                    group = constraints.array_group(self, value, place, scope)
+            elif name in ("number", "integer"):
+                numbers = NumberSet.INTEGERS if name == "integer" else NumberSet.ANY
+                if seen & NUMBER:
+                    numbers = numbers.meet(constraints.number_set(self, value, place, scope))
+                group = None if numbers == NumberSet.NONE else NumberGroup(numbers)
+            else:
+                group = self.algebra.any_groups[0 if name == "null" else 1]
+            if group is not None:
+                groups.append(group)
+        return self.algebra.leaf(groups, place)
+
+    def _type_names(self, types: object, place: Place) -> tuple[str, ...]:
+        names = (types,) if isinstance(types, str) else types
+        if not isinstance(names, (list, tuple)):
+            self.malformed(place, "type", "has to be the name of a type or a list of names")
+        for name in names:
+            if name not in _TYPES and name != "integer":
+                self.malformed(place, "type", f"there is no type {name!r}")
+        if "integer" in names and "number" in names:
+            names = [name for name in names if name != "integer"]
+        return tuple(names)
+
+    # Applicators
+
+    def applicator(
+        self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope
+    ) -> Schema:
+        """The formula of one applicator of the schema object ``value``."""
+        return _APPLICATORS[keyword](self, keyword, value, place, scope)
+
+    def target(
+        self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope
+    ) -> Target:
+        """Where a reference leads."""
+        ref = value[keyword]
+        if not isinstance(ref, str):
+            self.malformed(place, keyword, "has to be a URI reference as a string")
+        if keyword != "$ref" and not self._is_dynamic:
+            raise _NeedsDynamicScopes
+        if self._references is not None:
+            return self._references.find(ref, scope, keyword, place)
+        if scope.moved:
+            raise _NeedsRegistry
+        if ref in ("#", ""):
+            return Target(self._root, self._scope, None)
+        if not ref.startswith("#/"):
+            raise _NeedsRegistry
+        try:
+            found = find_local(self._root, ref, scope.dialect)
+        except LookupError:
+            raise SchemaError(
+                f"the reference {ref!r} leads nowhere", pointer=pointer_of(place), keyword=keyword
+            ) from None
+        if found is None:
+            raise _NeedsRegistry
+        return Target(found[0], self._scope, found[1])
+
+    def _reference(
+        self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope
+    ) -> Schema:
+        target = self.target(keyword, value, place, scope)
+        return self.schema(target.contents, target.place, target.scope)
+
+    def schemas(self, value: Mapping[str, Any], keyword: str, place: Place) -> list[Any]:
+        """The list of schemas that a keyword has as its value."""
+        found = value[keyword]
+        if not isinstance(found, (list, tuple)) or not found:
+            self.malformed(place, keyword, "has to be a list of schemas")
+        return list(found)
+
+    def _each(
+        self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope
+    ) -> list[Schema]:
+        inside = (place, keyword)
+        return [
+            self.schema(item, (inside, index), scope)
+            for index, item in enumerate(self.schemas(value, keyword, place))
+        ]
+
+    def _all_of(
+        self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope
+    ) -> Schema:
+        return self.algebra.both(*self._each(keyword, value, place, scope), place=place)
+
+    def _any_of(
+        self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope
+    ) -> Schema:
+        return self.algebra.either(*self._each(keyword, value, place, scope), place=place)
+
+    def _one_of(
+        self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope
+    ) -> Schema:
+        return self.one(self._each(keyword, value, place, scope), place)
+
+    def one(self, schemas: Iterable[Schema], place: Place) -> Schema:
+        """Just one of ``schemas``, or any of them if the options say so."""
+        if self._options.one_is_any:
+            return self.algebra.either(*schemas, place=place)
+        return self.algebra.one(*schemas, place=place)
+
+    def _not(self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope) -> Schema:
+        return self.algebra.negation(self.schema(value["not"], (place, "not"), scope))
+
+    def _if(self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope) -> Schema:
+        if "then" not in value and "else" not in value:
+            return self.algebra.any
+        algebra = self.algebra
+        condition = self.schema(value["if"], (place, "if"), scope)
+        then = self.schema(value.get("then", True), (place, "then"), scope)
+        otherwise = self.schema(value.get("else", True), (place, "else"), scope)
+        if otherwise is algebra.any:
+            return algebra.either(algebra.negation(condition), then, place=place)
+        if then is algebra.any:
+            return algebra.either(condition, otherwise, place=place)
+        return algebra.either(
+            algebra.both(condition, then),
+            algebra.both(algebra.negation(condition), otherwise),
+            place=place,
+        )
+
+    def _enum(self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope) -> Schema:
+        values = value["enum"]
+        if not isinstance(values, (list, tuple)):
+            self.malformed(place, "enum", "has to be a list of values")
+        return self._literals(values, keyword, place)
+
+    def _const(self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope) -> Schema:
+        return self._literals((value["const"],), keyword, place)
+
+    def _literals(self, values: Iterable[Any], keyword: str, place: Place) -> Schema:
+        try:
+            made = literals(self.algebra, values, place)
+        except ValueError as error:
+            self.malformed(place, keyword, str(error))
+        if made.kind == KIND_NEVER:
+            self.conflict(place, keyword, "there is no value that it allows")
+        return made
+
+    def _property_names(
+        self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope
+    ) -> Schema:
+        names = self.schema(value["propertyNames"], (place, "propertyNames"), scope)
+        return self.algebra.names(names, place)
+
+    # Dependencies
+
+    def absent(self, name: str) -> Schema:
+        """All values but the objects with a member ``name``."""
+        others = Cell(StringSet.of((name,)).complement(), self.algebra.any)
+        return self.algebra.leaf((*self.algebra.any_groups[:-1], ObjectGroup((), (others,))))
+
+    def present(self, names: Iterable[str]) -> Schema:
+        """All objects with members of these names."""
+        algebra = self.algebra
+        members = dict.fromkeys(names, algebra.any)
+        others = Cell(StringSet.of(members).complement(), algebra.any)
+        group = make_object(algebra, members, (others,), frozenset(members))
+        assert group is not None
+        return algebra.leaf((group,))
+
+    def _dependencies(
+        self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope
+    ) -> Schema:
+        parts = []
+        inside = (place, keyword)
+        for name, needed in self.mapping(value, keyword, place).items():
+            if isinstance(needed, (list, tuple)) and keyword != "dependentSchemas":
+                names = self.names_of(needed, place, keyword)
+                if not any(other != name for other in names):
+                    continue
+                then = self.present((name, *names))
+            elif keyword == "dependencies" and isinstance(needed, str):
+                then = self.present((name, needed))
+            elif keyword == "dependentRequired":
+                self.malformed(place, keyword, "has to hold lists of names")
+            else:
+                schema = self.schema(needed, (inside, name), scope)
+                if schema is self.algebra.any:
+                    continue
+                then = self.algebra.both(self.present((name,)), schema)
+            parts.append(self.algebra.either(self.absent(name), then, place=(inside, name)))
+        return self.algebra.both(*parts, place=place)
+
+    # Values of keywords
+
+    def mapping(self, value: Mapping[str, Any], keyword: str, place: Place) -> Mapping[str, Any]:
+        """A keyword whose value is an object."""
+        found = value[keyword]
+        if not isinstance(found, Mapping):
+            self.malformed(place, keyword, "has to be an object")
+        for name in found:
+            if not isinstance(name, str):
+                self.malformed(place, keyword, f"has a name that is no string: {name!r}")
+        return found
+
+    def names_of(self, names: object, place: Place, keyword: str) -> tuple[str, ...]:
+        """A keyword whose value is a list of names."""
+        if not isinstance(names, (list, tuple)):
+            self.malformed(place, keyword, "has to be a list of names")
+        for name in names:
+            if not isinstance(name, str):
+                self.malformed(place, keyword, "has to be a list of names")
+        return tuple(dict.fromkeys(names))
+
+    def flag(self, value: Mapping[str, Any], keyword: str, place: Place) -> bool:
+        """A keyword whose value is a boolean, false by default."""
+        found = value.get(keyword, False)
+        if not isinstance(found, bool):
+            self.malformed(place, keyword, "has to be true or false")
+        return found
+
+    def format_name(self, value: Mapping[str, Any], place: Place) -> str:
+        """The value of ``format``; what is not known is noted, or refused if the options say so."""
+        name = value["format"]
+        if not isinstance(name, str):
+            self.malformed(place, "format", "has to be a string")
+        if string_format(name, self.dialect.name) is None and number_format(name) is None:
+            reason = f"the format {name!r} is not known, so that it is an annotation"
+            if self._options.strict_formats:
+                raise SchemaError(reason, pointer=pointer_of(place), keyword="format")
+            self._report.note(pointer_of(place), "format", reason)
+        return name
+
+    # Faults
+
+    def malformed(self, place: Place, keyword: str, reason: str) -> NoReturn:
+        """Raise the error for a keyword with a value of the wrong kind."""
+        raise _Malformed(reason, pointer=pointer_of(place), keyword=keyword)
+
+    def unenforced(self, place: Place, keyword: str, reason: str) -> None:
+        """Report a keyword that cannot be enforced."""
+        self._report.unenforced(pointer_of(place), keyword, reason)
+
+    def conflict(self, place: Place, keyword: str, reason: str) -> None:
+        """Remember what may be why the whole schema turns out to have no value."""
+        self.conflicts.append((place, keyword, reason))
+
+
+_Handler = Callable[[Translator, str, Mapping[str, Any], Place, Scope], Schema]
+_APPLICATORS: Final[Mapping[str, _Handler]] = {
+    "$ref": Translator._reference,
+    "$dynamicRef": Translator._reference,
+    "$recursiveRef": Translator._reference,
+    "allOf": Translator._all_of,
+    "anyOf": Translator._any_of,
+    "oneOf": Translator._one_of,
+    "not": Translator._not,
+    "if": Translator._if,
+    "enum": Translator._enum,
+    "const": Translator._const,
+    "propertyNames": Translator._property_names,
+    "dependencies": Translator._dependencies,
+    "dependentRequired": Translator._dependencies,
+    "dependentSchemas": Translator._dependencies,
+}
+
+
+def _with_metaschema(document: Document, dialect: Dialect, error: SchemaError) -> SchemaError:
+    """``error`` in the words of the metaschema where that finds a fault at the same place or one
+    before."""
+    import jsonschema
+
+    validators = {
+        4: jsonschema.Draft4Validator,
+        6: jsonschema.Draft6Validator,
+        7: jsonschema.Draft7Validator,
+        2019: jsonschema.Draft201909Validator,
+        2020: jsonschema.Draft202012Validator,
+    }
+    validator = validators[dialect.draft]
+    try:
+        faults = validator(validator.META_SCHEMA).iter_errors(document.contents)
+        found = jsonschema.exceptions.best_match(faults)
+    except (RecursionError, TypeError, AttributeError):
+        found = None
+    plain = SchemaError(error.message, pointer=error.pointer, keyword=error.keyword)
+    if found is None:
+        return plain
+    place: Place = None
+    tokens = list(found.absolute_path)
+    keyword = ""
+    if tokens and isinstance(tokens[-1], str) and tokens[-1] in dialect.keywords:
+        keyword = tokens.pop()
+    for token in tokens:
+        place = (place, token)
+    message = found.message
+    if len(message) > 300:
+        message = message[:300] + " ..."
+    return SchemaError(message, pointer=pointer_of(place), keyword=keyword)
+
+
+_ = (APPLICATOR, ArrayGroup)
