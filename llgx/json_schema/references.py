@@ -13,7 +13,7 @@ outermost first and without repetition: nothing else of the way has an influence
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -126,10 +126,18 @@ class References:
             referencing.jsonschema.UnknownDialect,
             ValueError,
             LookupError,
-            AttributeError,
         )
         self._dynamic_anchor = referencing.jsonschema.DynamicAnchor
-        self._specifications = referencing.jsonschema
+        self._specifications = {
+            draft: _guarded(specification, referencing.Specification)
+            for draft, specification in (
+                (4, referencing.jsonschema.DRAFT4),
+                (6, referencing.jsonschema.DRAFT6),
+                (7, referencing.jsonschema.DRAFT7),
+                (2019, referencing.jsonschema.DRAFT201909),
+                (2020, referencing.jsonschema.DRAFT202012),
+            )
+        }
         self._resources = resources
         root = self._resource(contents, dialect)
         try:
@@ -142,21 +150,20 @@ class References:
             self._registry = jsonschema_specifications.REGISTRY.with_resources(pairs).crawl()
         except self._faults as error:
             raise SchemaError(f"the URIs of the schema make no sense: {error}") from error
-        self._uris = {id(self._registry[uri].contents): uri for uri in self._registry}
+        self._uris: dict[int, str] = {}
+        for uri in self._registry:
+            found = self._registry[uri]
+            name = found.id()
+            if name is not None:
+                # A document may be known by another URI than the one it gives itself.
+                own = urljoin(uri, name)
+                if own in self._registry and self._registry[own].contents is found.contents:
+                    uri = own
+            self._uris[id(found.contents)] = uri
         self._uris[id(contents)] = self.root
 
-    def _specification(self, dialect: Dialect) -> Any:
-        names = {
-            4: "DRAFT4",
-            6: "DRAFT6",
-            7: "DRAFT7",
-            2019: "DRAFT201909",
-            2020: "DRAFT202012",
-        }
-        return getattr(self._specifications, names[dialect.draft])
-
     def _resource(self, contents: object, dialect: Dialect) -> Any:
-        return self._specification(dialect).create_resource(contents)
+        return self._specifications[dialect.draft].create_resource(contents)
 
     def scope(self, dialect: Dialect) -> Scope:
         """The scope of the document itself."""
@@ -164,10 +171,13 @@ class References:
 
     def enter(self, contents: Mapping[str, Any], scope: Scope) -> Scope:
         """The scope inside a subschema, which may have a URI of its own."""
-        name = self._resource(contents, scope.dialect).id()
-        if name is None:
-            return scope
-        return self._moved(scope, urljoin(scope.base, name), contents)
+        base = self._uris.get(id(contents))
+        if base is None:  # not where schemas belong, so that the registry does not know of it
+            name = self._resource(contents, scope.dialect).id()
+            if name is None:
+                return scope
+            base = urljoin(scope.base, name)
+        return self._moved(scope, base, contents)
 
     def _moved(self, scope: Scope, base: str, contents: object) -> Scope:
         if base == scope.base:
@@ -202,12 +212,11 @@ class References:
         resolved = self._registry.resolver(base_uri=scope.base).lookup(ref)
         around = resolved.resolver.lookup("#").contents
         base = self._uris.get(id(around))
-        if base is None:
-            base = urljoin(scope.base, urldefrag(ref)[0])
+        uri, fragment = urldefrag(ref)
+        uri = urljoin(scope.base, uri) if uri else scope.base
         contents = resolved.contents
-        inside = self._moved(scope, base, around)
-        fragment = urldefrag(ref)[1]
-        place: Place = None if base == self.root else base
+        inside = self._moved(scope, uri if base is None else base, around)
+        place: Place = None if uri == self.root else uri
         if fragment.startswith("/"):
             for token in unquote(fragment).split("/")[1:]:
                 place = (place, token.replace("~1", "/").replace("~0", "~"))
@@ -242,3 +251,37 @@ class References:
                     found, base = outer, uri
                     break
         return Target(found, self._moved(scope, base, found), None if base == self.root else base)
+
+
+def _guarded(specification: Any, make: Callable[..., Any]) -> Any:
+    """``specification`` for what need be no schema: not an object, or with an odd ``$id``."""
+    keyword = "id" if specification.name == "draft-04" else "$id"
+
+    def id_of(contents: Any) -> Any:
+        if not isinstance(contents, Mapping) or not isinstance(contents.get(keyword), str):
+            return None
+        return specification.id_of(contents)
+
+    def subresources_of(contents: Any) -> Any:
+        if not isinstance(contents, Mapping):
+            return ()
+        try:
+            return list(specification.subresources_of(contents))
+        except (TypeError, AttributeError):  # malformed, as the translation will find
+            return ()
+
+    def anchors_in(_: Any, contents: Any) -> Any:
+        if not isinstance(contents, Mapping):
+            return ()
+        try:
+            return list(specification.anchors_in(contents))
+        except (TypeError, AttributeError):
+            return ()
+
+    return make(
+        name=specification.name,
+        id_of=id_of,
+        subresources_of=subresources_of,
+        anchors_in=anchors_in,
+        maybe_in_subresource=specification.maybe_in_subresource,
+    )
