@@ -375,7 +375,7 @@ class Algebra:
             current = tuple(map(resolve, parts))
             if current != parts:
                 return self._work_out(self.both(*current, place=schema.place))
-            return self.unify(self._product([self._work_out(part) for part in parts]))
+            return self._conjunction(parts)
         if kind == KIND_OR:
             return self.unify([group for part in parts for group in self._work_out(part)])
         if kind == KIND_NOT:
@@ -391,6 +391,52 @@ class Algebra:
         if kind == KIND_ONE:
             return self._work_out(self.either(*self._exclusive(parts)))
         raise AssertionError(f"no groups for {schema!r}")
+
+    def _conjunction(self, parts: tuple[Schema, ...]) -> tuple[Group, ...]:
+        """The groups of an AND. What is excluded comes last: it splits only what it overlaps."""
+        excluded: list[Schema] = []
+        factors: list[tuple[Group, ...]] = []
+        for part in parts:
+            groups = self._work_out(part)
+            if part.kind == KIND_NOT:
+                excluded.append(part)
+            else:
+                factors.append(groups)
+        current = self.unify(self._product(factors)) if factors else self.any_groups
+        while excluded and current:
+            # The exclusion that leaves the fewest groups first.
+            best: tuple[int, tuple[Group, ...]] | None = None
+            for index, part in enumerate(excluded):
+                rest = self._without(current, part)
+                if best is None or len(rest) < len(best[1]):
+                    best = (index, rest)
+                if len(rest) <= len(current):
+                    break
+            assert best is not None
+            del excluded[best[0]]
+            current = best[1]
+        return current
+
+    def _without(self, groups: tuple[Group, ...], negation: Schema) -> tuple[Group, ...]:
+        """``groups`` met with those of a negation; what lies outside of it already is kept."""
+        inside: Schema = negation.parts[0]  # type: ignore[assignment]
+        parts = self._work_out(negation)
+        result: list[Group] = []
+        for group in groups:
+            kind = type(group)
+            mine = [part for part in parts if type(part) is kind]
+            if not mine:
+                continue
+            if (kind is ArrayGroup or kind is ObjectGroup) and self._surely_disjoint(
+                self.leaf((group,)), inside
+            ):
+                result.append(group)
+                continue
+            met = self._meet_all([group], mine)
+            if len(met) > 1:
+                met = [one for one in met if not self._surely_empty(one)]
+            result += met
+        return self.unify(result)
 
     def _negated(self, schema: Schema) -> tuple[Group, ...]:
         kind = schema.kind

@@ -384,10 +384,7 @@ class Translator:
         condition = self.schema(value["if"], (place, "if"), scope)
         then = self.schema(value.get("then", True), (place, "then"), scope)
         otherwise = self.schema(value.get("else", True), (place, "else"), scope)
-        if otherwise is algebra.any:
-            return algebra.either(algebra.negation(condition), then, place=place)
-        if then is algebra.any:
-            return algebra.either(condition, otherwise, place=place)
+        # Both cases exclude each other, so that several conditions do not multiply.
         return algebra.either(
             algebra.both(condition, then),
             algebra.both(algebra.negation(condition), otherwise),

@@ -65,6 +65,9 @@ def _negate_type(algebra: Algebra, groups: list[Group]) -> list[Group]:
             continue
         met: dict[Group, None] = {}
         for one in current:
+            if meet(algebra, one, group) is None:
+                met[one] = None  # outside of it already
+                continue
             for other in negated:
                 algebra.spend(1)
                 both = meet(algebra, one, other)
