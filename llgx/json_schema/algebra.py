@@ -47,6 +47,7 @@ from llgx.json_schema.normal import (
     Schema,
     Some,
     StringGroup,
+    is_scalar,
 )
 from llgx.json_schema.numbers import NumberSet
 from llgx.json_schema.strings import StringSet
@@ -86,6 +87,7 @@ class Algebra:
         self._limit = limits.schema_steps
         self._leaves: dict[tuple[Group, ...], Schema] = {}
         self._formulas: dict[tuple[int, tuple[Schema, ...]], Schema] = {}
+        self._pairs: dict[tuple[Schema, Schema], Schema] = {}
         # What is being worked out: the context it belongs to and its position on the path.
         self._active: dict[Schema, tuple[int, int]] = {}
         self._path: list[Schema] = []
@@ -160,9 +162,22 @@ class Algebra:
         for part in parts:
             if part.dual is not None and part.dual in parts:
                 return self.never
-        if all(part.kind == KIND_LEAF and is_scalar(part.parts) for part in parts):  # type: ignore[arg-type]
+        if all(part.kind == KIND_LEAF and is_scalar(part) for part in parts):
             return self.leaf(self._product([part.raw for part in parts]), place)  # type: ignore[misc]
         return self._formula(KIND_AND, tuple(parts), place)
+
+    def pair(self, left: Schema, right: Schema) -> Schema:
+        """:meth:`both` of two schemas, remembered."""
+        if left is right or right is self.any:
+            return left
+        if left is self.any:
+            return right
+        found = self._pairs.get((left, right))
+        if found is None:
+            found = self.both(left, right)
+            if left.kind != KIND_NAME and right.kind != KIND_NAME:
+                self._pairs[left, right] = found
+        return found
 
     def either(self, *schemas: Schema, place: Place = None) -> Schema:
         """The values that belong to any of ``schemas``."""
@@ -210,7 +225,7 @@ class Algebra:
         schema = resolve(schema)
         dual = schema.dual
         if dual is None:
-            if schema.kind == KIND_LEAF and is_scalar(schema.parts):  # type: ignore[arg-type]
+            if schema.kind == KIND_LEAF and is_scalar(schema):
                 dual = self.leaf(negate.negate_groups(self, schema.parts), schema.place)  # type: ignore[arg-type]
             else:
                 dual = self._formula(KIND_NOT, (schema,), schema.place)
@@ -602,11 +617,6 @@ def types_of(groups: Iterable[Group]) -> int:
     for group in groups:
         types |= _BIT[type(group)]
     return types
-
-
-def is_scalar(groups: Iterable[Group]) -> bool:
-    """Whether no array or object is among ``groups``."""
-    return all(type(group) is not ArrayGroup and type(group) is not ObjectGroup for group in groups)
 
 
 def _plainly_inhabited(group: Group) -> bool:

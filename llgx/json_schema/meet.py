@@ -72,7 +72,7 @@ def item_at(group: ArrayGroup, index: int) -> Schema:
 
 def _meet_arrays(algebra: Algebra, left: ArrayGroup, right: ArrayGroup) -> ArrayGroup | None:
     length = max(len(left.prefix), len(right.prefix))
-    both = algebra.both
+    both = algebra.pair
     prefix = [both(item_at(left, i), item_at(right, i)) for i in range(length)]
     algebra.spend(length)
     return make_array(
@@ -191,7 +191,7 @@ def _meet_objects(algebra: Algebra, left: ObjectGroup, right: ObjectGroup) -> Ob
     theirs = {member.name: member.schema for member in right.members}
     members: dict[str, Schema] = {}
     never = algebra.never
-    both = algebra.both
+    both = algebra.pair
 
     def value(name: str) -> Schema:
         one = ours.get(name)
@@ -204,7 +204,7 @@ def _meet_objects(algebra: Algebra, left: ObjectGroup, right: ObjectGroup) -> Ob
             other = _in_cells(right.cells, name)
             if other is None:
                 return never
-        return one if one is other else both(one, other)
+        return both(one, other)
 
     checked: dict[str, Schema] = {}
     for name in required:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from llgx.json_schema.meet import make_array, make_object, meet
 from llgx.json_schema.normal import (
     KIND_ANY,
+    KIND_LEAF,
     ArrayGroup,
     BoolGroup,
     Cell,
@@ -22,8 +23,10 @@ from llgx.json_schema.normal import (
     NullGroup,
     NumberGroup,
     ObjectGroup,
+    Schema,
     Some,
     StringGroup,
+    is_scalar,
 )
 from llgx.json_schema.strings import StringSet
 
@@ -121,16 +124,34 @@ def _negate_object(algebra: Algebra, group: ObjectGroup) -> list[Group]:
     all_names = Cell(StringSet.ANY, any_)
     whole = (all_names,)
 
-    def others(name: str) -> tuple[Cell]:
-        return (Cell(StringSet.of((name,)).complement(), any_),)
+    # What a group excludes first is granted to those after it where that is one scalar member or a
+    # name: so groups that are told apart by such a member stay apart in the products to come.
+    granted: dict[str, Schema] = {}
+    required: set[str] = set()
 
+    def outside(name: str, schema: Schema, present: bool) -> None:
+        members = dict(granted)
+        if present:
+            old = members.get(name)
+            members[name] = schema if old is None else algebra.pair(old, schema)
+        else:
+            members[name] = never
+        needed = required | {name} if present else required
+        for other in needed:
+            members.setdefault(other, any_)
+        cells = (Cell(StringSet.of(members).complement(), any_),)
+        result.append(make_object(algebra, members, cells, frozenset(needed)))
+
+    scalars = [m for m in group.members if m.schema.kind == KIND_LEAF and is_scalar(m.schema)]
+    for member in sorted(scalars, key=lambda m: m.name not in group.required):
+        outside(member.name, algebra.negation(member.schema), True)
+        granted[member.name] = member.schema
     for name in sorted(group.required):
-        result.append(make_object(algebra, {}, others(name)))
+        outside(name, never, False)
+        required.add(name)
     for member in group.members:
-        if member.schema.kind != KIND_ANY:
-            outside = {member.name: algebra.negation(member.schema)}
-            required = frozenset((member.name,))
-            result.append(make_object(algebra, outside, others(member.name), required))
+        if member.schema.kind != KIND_ANY and member.name not in granted:
+            outside(member.name, algebra.negation(member.schema), True)
     for cell in group.cells:
         if cell.schema.kind != KIND_ANY and cell.schema is not never:
             some = Some(cell.names, algebra.negation(cell.schema))

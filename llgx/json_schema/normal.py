@@ -36,6 +36,7 @@ __all__ = [
     "Schema",
     "Some",
     "StringGroup",
+    "is_scalar",
     "pointer_of",
 ]
 
@@ -108,6 +109,13 @@ class ArrayGroup:
     counted: tuple[Counted, ...] = ()
     unique: bool = False
     duplicate: bool = False
+    _hash: int = dataclasses.field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        if not self._hash:
+            parts = (self.prefix, self.rest, self.low, self.high, self.counted)
+            object.__setattr__(self, "_hash", hash((*parts, self.unique, self.duplicate)) or 1)
+        return self._hash
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -149,6 +157,14 @@ class ObjectGroup:
     some: tuple[Some, ...] = ()
     low: int = 0
     high: int | None = None
+    _hash: int = dataclasses.field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        if not self._hash:
+            # The order of members is part of the group.
+            parts = (self.members, self.cells, self.required, self.some, self.low, self.high)
+            object.__setattr__(self, "_hash", hash(parts) or 1)
+        return self._hash
 
 
 Group: TypeAlias = NullGroup | BoolGroup | NumberGroup | StringGroup | ArrayGroup | ObjectGroup
@@ -216,3 +232,8 @@ class Schema:
     def __repr__(self) -> str:
         names = ("any", "never", "leaf", "and", "or", "not", "one", "names", "name")
         return f"<Schema {names[self.kind]} at {self.pointer or '/'} ({id(self):#x})>"
+
+
+def is_scalar(schema: Schema) -> bool:
+    """Whether no array or object is among the groups of a leaf."""
+    return all(type(group) is not ArrayGroup and type(group) is not ObjectGroup for group in schema.parts)
