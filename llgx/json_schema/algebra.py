@@ -25,6 +25,7 @@ from llgx.json_schema import meet as meeting
 from llgx.json_schema import negate
 from llgx.json_schema.inhabited import Inhabitation
 from llgx.json_schema.normal import (
+    ALL_TYPES,
     KIND_AND,
     KIND_ANY,
     KIND_LEAF,
@@ -34,6 +35,9 @@ from llgx.json_schema.normal import (
     KIND_NOT,
     KIND_ONE,
     KIND_OR,
+    STRUCTURES,
+    TYPE_BITS,
+    TYPES,
     ArrayGroup,
     BoolGroup,
     Cell,
@@ -47,18 +51,13 @@ from llgx.json_schema.normal import (
     Schema,
     Some,
     StringGroup,
-    is_scalar,
 )
 from llgx.json_schema.numbers import NumberSet
 from llgx.json_schema.strings import StringSet
 from llgx.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["TYPES", "Algebra"]
+__all__ = ["Algebra", "resolve", "types_of"]
 
-# The types of groups in the order in which a normal form lists them.
-TYPES: Final = (NullGroup, BoolGroup, NumberGroup, StringGroup, ArrayGroup, ObjectGroup)
-_BIT: Final = {kind: 1 << index for index, kind in enumerate(TYPES)}
-_ALL_TYPES: Final = (1 << len(TYPES)) - 1
 _DEEPEST: Final = 40  # formulas worked out inside one another; each takes a few Python frames
 _MANY: Final = 12  # from so many groups on, a product drops those without a value on the way
 _NO_CUT: Final = 1 << 60
@@ -94,7 +93,7 @@ class Algebra:
         self._context = 0
         self._base = 0
         self._cut = _NO_CUT
-        self.never = Schema(self, KIND_NEVER, ())
+        self.never = Schema(self, KIND_NEVER, (), None, 0)
         self.never.raw = self.never.final = ()
         self.never.inhabited = False
         self.any = Schema(self, KIND_ANY, ())
@@ -122,7 +121,7 @@ class Algebra:
         unified = self.unify(groups)
         found = self._leaves.get(unified)
         if found is None:
-            found = Schema(self, KIND_LEAF, unified, place)
+            found = Schema(self, KIND_LEAF, unified, place, types_of(unified))
             found.raw = unified
             self._leaves[unified] = found
             for group in unified:
@@ -138,20 +137,22 @@ class Algebra:
     def both(self, *schemas: Schema, place: Place = None) -> Schema:
         """The values that belong to all of ``schemas``; members keep the order of the first."""
         parts: dict[Schema, None] = {}
-        types = _ALL_TYPES
+        types = ALL_TYPES
+        are_leaves = True
         for schema in schemas:
-            schema = resolve(schema)
+            if schema.kind == KIND_NAME:
+                schema = resolve(schema)
             kind = schema.kind
             if kind == KIND_ANY:
                 continue
-            if kind == KIND_NEVER:
-                return self.never
+            types &= schema.types
             if kind == KIND_AND:
+                are_leaves = False
                 for part in schema.parts:
                     parts[part] = None  # type: ignore[index]
                 continue
-            if kind == KIND_LEAF:
-                types &= types_of(schema.parts)  # type: ignore[arg-type]
+            if kind != KIND_LEAF:
+                are_leaves = False
             parts[schema] = None
         if not types:
             return self.never
@@ -162,9 +163,9 @@ class Algebra:
         for part in parts:
             if part.dual is not None and part.dual in parts:
                 return self.never
-        if all(part.kind == KIND_LEAF and is_scalar(part) for part in parts):
+        if are_leaves and not types & STRUCTURES:
             return self.leaf(self._product([part.raw for part in parts]), place)  # type: ignore[misc]
-        return self._formula(KIND_AND, tuple(parts), place)
+        return self._formula(KIND_AND, tuple(parts), place, types)
 
     def pair(self, left: Schema, right: Schema) -> Schema:
         """:meth:`both` of two schemas, remembered."""
@@ -203,7 +204,10 @@ class Algebra:
                 return self.any
         if all(part.kind == KIND_LEAF for part in parts):
             return self.leaf([group for part in parts for group in part.parts], place)  # type: ignore[misc]
-        return self._formula(KIND_OR, tuple(parts), place)
+        types = 0
+        for part in parts:
+            types |= part.types
+        return self._formula(KIND_OR, tuple(parts), place, types)
 
     def one(self, *schemas: Schema, place: Place = None) -> Schema:
         """The values that belong to just one of ``schemas``."""
@@ -218,14 +222,17 @@ class Algebra:
         if whole:
             rest = [self.negation(schema) for schema in parts if schema.kind != KIND_ANY]
             return self.both(*rest, place=place)
-        return self._formula(KIND_ONE, tuple(parts), place)
+        types = 0
+        for schema in parts:
+            types |= schema.types
+        return self._formula(KIND_ONE, tuple(parts), place, types)
 
     def negation(self, schema: Schema) -> Schema:
         """The values that do not belong to ``schema``."""
         schema = resolve(schema)
         dual = schema.dual
         if dual is None:
-            if schema.kind == KIND_LEAF and is_scalar(schema):
+            if schema.kind == KIND_LEAF and not schema.types & STRUCTURES:
                 dual = self.leaf(negate.negate_groups(self, schema.parts), schema.place)  # type: ignore[arg-type]
             else:
                 dual = self._formula(KIND_NOT, (schema,), schema.place)
@@ -241,12 +248,14 @@ class Algebra:
             return schema
         return self._formula(KIND_NAMES, (schema,), place)
 
-    def _formula(self, kind: int, parts: tuple[Schema, ...], place: Place) -> Schema:
+    def _formula(
+        self, kind: int, parts: tuple[Schema, ...], place: Place, types: int = ALL_TYPES
+    ) -> Schema:
         key = (kind, parts)
         found = self._formulas.get(key)
         if found is None:
             self.spend(1)
-            found = Schema(self, kind, parts, place if place is not None else parts[0].place)
+            found = Schema(self, kind, parts, parts[0].place if place is None else place, types)
             self._formulas[key] = found
         return found
 
@@ -489,7 +498,7 @@ class Algebra:
 
     def _product(self, factors: Sequence[tuple[Group, ...]]) -> list[Group]:
         """The groups of a conjunction."""
-        types = _ALL_TYPES
+        types = ALL_TYPES
         for groups in factors:
             types &= types_of(groups)
         result: list[Group] = []
@@ -615,7 +624,7 @@ def types_of(groups: Iterable[Group]) -> int:
     """The types among ``groups``, as bits in the order of :data:`TYPES`."""
     types = 0
     for group in groups:
-        types |= _BIT[type(group)]
+        types |= TYPE_BITS[type(group)]
     return types
 
 

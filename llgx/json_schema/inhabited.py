@@ -10,8 +10,9 @@ obligations (``some``, ``counted``), which are searched through; the search coun
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from llgx.json_schema import finite
 from llgx.json_schema.meet import item_at
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from llgx.json_schema.algebra import Algebra
 
 __all__ = ["Inhabitation"]
+
+_FEW: Final = 16  # a set with more names than that to spare is as good as endless
 
 
 
@@ -118,7 +121,7 @@ class Inhabitation:
             yield group.rest
 
     def _equal_items(self, group: ArrayGroup) -> bool:
-        both = self._algebra.both
+        both = self._algebra.pair
         length = len(group.prefix) + 2
         if group.high is not None:
             length = min(length, group.high)
@@ -166,10 +169,10 @@ class Inhabitation:
                 grown = []
                 for schema, chosen in choices:
                     algebra.spend(2)
-                    inside = algebra.both(schema, one.schema)
+                    inside = algebra.pair(schema, one.schema)
                     if self._ask(inside):
                         grown.append((inside, (*chosen, place)))
-                    outside = algebra.both(schema, algebra.negation(one.schema))
+                    outside = algebra.pair(schema, algebra.negation(one.schema))
                     if self._ask(outside):
                         grown.append((outside, chosen))
                 choices = grown
@@ -236,8 +239,24 @@ class Inhabitation:
                     return False
         if not group.some and group.low <= len(required):
             return True
+        some = group.some
+        if some and group.high is None:
+            some = tuple(one for one in some if not self._is_free(group, one))
+            if not some and not group.low:
+                return True
+            group = dataclasses.replace(group, some=some)
         chosen = {member.name: member.schema for member in group.members if member.name in required}
         return self._discharge(group, 0, chosen, [])
+
+    def _is_free(self, group: ObjectGroup, one: Some) -> bool:
+        """Whether a member of its own can always be added for an obligation."""
+        for cell in group.cells:
+            names = cell.names.meet(one.names)
+            if self._ask(self._algebra.pair(cell.schema, one.schema)) and (
+                names.enumerate(len(group.members) + len(group.some) + _FEW) is None
+            ):
+                return True
+        return False
 
     def _discharge(
         self,
@@ -259,7 +278,7 @@ class Inhabitation:
             name = member.name
             if not one.names.contains(name):
                 continue
-            schema = algebra.both(chosen.get(name, member.schema), one.schema)
+            schema = algebra.pair(chosen.get(name, member.schema), one.schema)
             if self._ask(schema) and self._discharge(
                 group, index + 1, {**chosen, name: schema}, fresh
             ):
@@ -268,7 +287,7 @@ class Inhabitation:
             common = names.meet(one.names)
             if common.is_empty():
                 continue
-            schema = algebra.both(value, one.schema)
+            schema = algebra.pair(value, one.schema)
             if self._ask(schema):
                 shared = [*fresh[:place], (common, schema), *fresh[place + 1 :]]
                 if self._discharge(group, index + 1, chosen, shared):
@@ -277,7 +296,7 @@ class Inhabitation:
             common = cell.names.meet(one.names)
             if common.is_empty():
                 continue
-            schema = algebra.both(cell.schema, one.schema)
+            schema = algebra.pair(cell.schema, one.schema)
             if self._ask(schema) and self._discharge(
                 group, index + 1, chosen, [*fresh, (common, schema)]
             ):

@@ -15,6 +15,7 @@ from llgx.json_schema.meet import make_array, make_object, meet
 from llgx.json_schema.normal import (
     KIND_ANY,
     KIND_LEAF,
+    STRUCTURES,
     ArrayGroup,
     BoolGroup,
     Cell,
@@ -26,7 +27,6 @@ from llgx.json_schema.normal import (
     Schema,
     Some,
     StringGroup,
-    is_scalar,
 )
 from llgx.json_schema.strings import StringSet
 
@@ -142,7 +142,7 @@ def _negate_object(algebra: Algebra, group: ObjectGroup) -> list[Group]:
         cells = (Cell(StringSet.of(members).complement(), any_),)
         result.append(make_object(algebra, members, cells, frozenset(needed)))
 
-    scalars = [m for m in group.members if m.schema.kind == KIND_LEAF and is_scalar(m.schema)]
+    scalars = [m for m in group.members if m.schema.kind == KIND_LEAF and not m.schema.types & STRUCTURES]
     for member in sorted(scalars, key=lambda m: m.name not in group.required):
         outside(member.name, algebra.negation(member.schema), True)
         granted[member.name] = member.schema

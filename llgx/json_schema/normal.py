@@ -36,7 +36,6 @@ __all__ = [
     "Schema",
     "Some",
     "StringGroup",
-    "is_scalar",
     "pointer_of",
 ]
 
@@ -169,6 +168,12 @@ class ObjectGroup:
 
 Group: TypeAlias = NullGroup | BoolGroup | NumberGroup | StringGroup | ArrayGroup | ObjectGroup
 
+# The types of groups in the order in which a normal form lists them, and their bits.
+TYPES: Final = (NullGroup, BoolGroup, NumberGroup, StringGroup, ArrayGroup, ObjectGroup)
+TYPE_BITS: Final = {kind: 1 << index for index, kind in enumerate(TYPES)}
+ALL_TYPES: Final = 63
+STRUCTURES: Final = 48  # arrays and objects
+
 KIND_ANY: Final = 0
 KIND_NEVER: Final = 1
 KIND_LEAF: Final = 2  # parts: groups
@@ -186,7 +191,7 @@ class Schema:
     ``place`` is where in the document it was first met, for messages.
     """
 
-    __slots__ = ("algebra", "dual", "final", "inhabited", "kind", "parts", "place", "raw")
+    __slots__ = ("algebra", "dual", "final", "inhabited", "kind", "parts", "place", "raw", "types")
 
     def __init__(
         self,
@@ -194,11 +199,14 @@ class Schema:
         kind: int,
         parts: tuple[Schema, ...] | tuple[Group, ...],
         place: Place = None,
+        types: int = ALL_TYPES,
     ) -> None:
         self.algebra = algebra
         self.kind = kind
         self.parts = parts
         self.place = place
+        # What it may hold at the most, as bits in the order of the groups above.
+        self.types = types
         self.raw: tuple[Group, ...] | None = None
         self.final: tuple[Group, ...] | None = None
         self.inhabited: bool | None = None
@@ -233,7 +241,3 @@ class Schema:
         names = ("any", "never", "leaf", "and", "or", "not", "one", "names", "name")
         return f"<Schema {names[self.kind]} at {self.pointer or '/'} ({id(self):#x})>"
 
-
-def is_scalar(schema: Schema) -> bool:
-    """Whether no array or object is among the groups of a leaf."""
-    return all(type(group) is not ArrayGroup and type(group) is not ObjectGroup for group in schema.parts)
