@@ -18,6 +18,7 @@ be worked out on the way is put off and worked out first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
 from typing import Final
 
 from llgx.errors import LimitError, SchemaError
@@ -43,7 +44,6 @@ from llgx.json_schema.normal import (
     Cell,
     Counted,
     Group,
-    Member,
     NullGroup,
     NumberGroup,
     ObjectGroup,
@@ -91,7 +91,6 @@ class Algebra:
         self._active: dict[Schema, tuple[int, int]] = {}
         self._path: list[Schema] = []
         self._context = 0
-        self._base = 0
         self._cut = _NO_CUT
         self.never = Schema(self, KIND_NEVER, (), None, 0)
         self.never.raw = self.never.final = ()
@@ -149,7 +148,7 @@ class Algebra:
             if kind == KIND_AND:
                 are_leaves = False
                 for part in schema.parts:
-                    parts[part] = None  # type: ignore[index]
+                    parts[part] = None
                 continue
             if kind != KIND_LEAF:
                 are_leaves = False
@@ -164,7 +163,7 @@ class Algebra:
             if part.dual is not None and part.dual in parts:
                 return self.never
         if are_leaves and not types & STRUCTURES:
-            return self.leaf(self._product([part.raw for part in parts]), place)  # type: ignore[misc]
+            return self.leaf(self._product([part.parts for part in parts]), place)
         return self._formula(KIND_AND, tuple(parts), place, types)
 
     def pair(self, left: Schema, right: Schema) -> Schema:
@@ -192,7 +191,7 @@ class Algebra:
                 return self.any
             if kind == KIND_OR:
                 for part in schema.parts:
-                    parts[part] = None  # type: ignore[index]
+                    parts[part] = None
                 continue
             parts[schema] = None
         if len(parts) < 2:
@@ -203,7 +202,7 @@ class Algebra:
             if part.dual is not None and part.dual in parts:
                 return self.any
         if all(part.kind == KIND_LEAF for part in parts):
-            return self.leaf([group for part in parts for group in part.parts], place)  # type: ignore[misc]
+            return self.leaf([group for part in parts for group in part.parts], place)
         types = 0
         for part in parts:
             types |= part.types
@@ -233,7 +232,7 @@ class Algebra:
         dual = schema.dual
         if dual is None:
             if schema.kind == KIND_LEAF and not schema.types & STRUCTURES:
-                dual = self.leaf(negate.negate_groups(self, schema.parts), schema.place)  # type: ignore[arg-type]
+                dual = self.leaf(negate.negate_groups(self, schema.parts), schema.place)
             else:
                 dual = self._formula(KIND_NOT, (schema,), schema.place)
             schema.dual = dual
@@ -359,7 +358,7 @@ class Algebra:
         for passed in self._path[position:]:
             if passed.kind == KIND_NAME:
                 signs.add(True)
-            elif passed.kind == KIND_NOT and passed.parts[0].kind == KIND_NAME:  # type: ignore[union-attr]
+            elif passed.kind == KIND_NOT and passed.parts[0].kind == KIND_NAME:
                 signs.add(False)
         if len(signs) != 1:
             raise SchemaError(
@@ -390,7 +389,7 @@ class Algebra:
 
     def _groups(self, schema: Schema) -> tuple[Group, ...]:
         kind = schema.kind
-        parts: tuple[Schema, ...] = schema.parts  # type: ignore[assignment]
+        parts: tuple[Schema, ...] = schema.parts
         if kind == KIND_NAME:
             if not parts:
                 raise AssertionError(f"{schema!r} was never bound")
@@ -443,7 +442,7 @@ class Algebra:
 
     def _without(self, groups: tuple[Group, ...], negation: Schema) -> tuple[Group, ...]:
         """``groups`` met with those of a negation; what lies outside of it already is kept."""
-        inside: Schema = negation.parts[0]  # type: ignore[assignment]
+        inside: Schema = negation.parts[0]
         parts = self._work_out(negation)
         result: list[Group] = []
         for group in groups:
@@ -464,7 +463,7 @@ class Algebra:
 
     def _negated(self, schema: Schema) -> tuple[Group, ...]:
         kind = schema.kind
-        parts: tuple[Schema, ...] = schema.parts  # type: ignore[assignment]
+        parts: tuple[Schema, ...] = schema.parts
         if kind == KIND_NAME:
             return self._work_out(self.negation(parts[0]))
         if kind == KIND_AND:
@@ -580,10 +579,7 @@ class Algebra:
                 self.settle(group.rest),
                 group.low,
                 group.high,
-                [
-                    Counted(self.settle(c.schema), c.low, c.high, c.start)
-                    for c in group.counted
-                ],
+                [Counted(self.settle(c.schema), c.low, c.high, c.start) for c in group.counted],
                 group.unique,
                 group.duplicate,
             )
@@ -611,7 +607,7 @@ def resolve(schema: Schema) -> Schema:
     first = schema
     passed = 0
     while schema.kind == KIND_NAME and schema.parts:
-        schema = schema.parts[0]  # type: ignore[assignment]
+        schema = schema.parts[0]
         passed += 1
         if schema is first:  # a cycle of nothing but references
             return schema
@@ -630,56 +626,48 @@ def types_of(groups: Iterable[Group]) -> int:
 
 def _plainly_inhabited(group: Group) -> bool:
     """Whether ``group`` has a value; False also where that takes a closer look."""
-    kind = type(group)
-    if kind is StringGroup:
-        strings = group.strings  # type: ignore[union-attr]
+    if isinstance(group, StringGroup):
+        strings = group.strings
         return strings.is_any or bool(strings.values)
-    if kind is ObjectGroup:
-        if group.some or group.low:  # type: ignore[union-attr]
+    if isinstance(group, ObjectGroup):
+        if group.some or group.low:
             return False
-        required = group.required  # type: ignore[union-attr]
+        required = group.required
         if not required:
             return True
-        if group.high is not None:  # type: ignore[union-attr]
-            return False
-        for member in group.members:  # type: ignore[union-attr]
-            if member.name in required and not member.schema.inhabited:
-                return False
-        return True
-    if kind is ArrayGroup:
-        if group.low == 0 and not group.duplicate:  # type: ignore[union-attr]
-            return not group.counted  # type: ignore[union-attr]
-        return False
-    if kind is NumberGroup:
-        return group.numbers is NumberSet.ANY or group.numbers is NumberSet.INTEGERS  # type: ignore[union-attr]
-    return kind is NullGroup or bool(group.values)  # type: ignore[union-attr]
+        return group.high is None and all(
+            member.schema.inhabited for member in group.members if member.name in required
+        )
+    if isinstance(group, ArrayGroup):
+        return group.low == 0 and not group.duplicate and not group.counted
+    if isinstance(group, NumberGroup):
+        return group.numbers is NumberSet.ANY or group.numbers is NumberSet.INTEGERS
+    return isinstance(group, NullGroup) or bool(group.values)
 
 
 def _join(kind: type, bucket: list[Group]) -> list[Group]:
     """Distinct groups of one type as few."""
     if kind is BoolGroup:
-        return [BoolGroup(frozenset().union(*[g.values for g in bucket]))]  # type: ignore[union-attr]
+        return [BoolGroup(frozenset((False, True)))]
     if kind is StringGroup:
-        return [StringGroup(bucket[0].strings.join(*[g.strings for g in bucket[1:]]))]  # type: ignore[union-attr]
+        strings = [group.strings for group in bucket if isinstance(group, StringGroup)]
+        return [StringGroup(strings[0].join(*strings[1:]))]
     if kind is NumberGroup:
-        values: set[object] = set()
-        rest: list[Group] = []
-        for group in bucket:
-            known = group.numbers.values  # type: ignore[union-attr]
-            if known is None:
-                rest.append(group)
-            else:
-                values |= known
-        values = {
-            value
-            for value in values
-            if not any(group.numbers.contains(value) for group in rest)  # type: ignore[union-attr]
-        }
-        if values:
-            rest.append(NumberGroup(NumberSet.of(values)))
-        return rest
+        return _join_numbers([group.numbers for group in bucket if isinstance(group, NumberGroup)])
     return bucket
 
 
-# Members of groups that other modules build.
-_ = (Member,)
+def _join_numbers(sets: list[NumberSet]) -> list[Group]:
+    """All finite sets as one, without what the others hold anyway."""
+    values: set[Fraction] = set()
+    rest = []
+    for numbers in sets:
+        known = numbers.finite
+        if known is None:
+            rest.append(numbers)
+        else:
+            values |= known
+    left = [value for value in values if not any(numbers.contains(value) for numbers in rest)]
+    if left:
+        rest.append(NumberSet.of(left))
+    return [NumberGroup(numbers) for numbers in rest]

@@ -104,9 +104,7 @@ def string_set(t: Translator, value: Mapping[str, Any], place: Place, scope: Sco
         high = count_of(t, value, "maxLength", place, None)
         if low or high is not None:
             if high is not None and low > high:
-                t.conflict(
-                    place, "minLength", f"minLength {low} is greater than maxLength {high}"
-                )
+                t.conflict(place, "minLength", f"minLength {low} is greater than maxLength {high}")
                 return StringSet.NONE
             result = StringSet.length(low, high)
         if "pattern" in value:
@@ -176,8 +174,11 @@ def array_group(
                 return None
         counted = (Counted(schema, least, most),)
     elif not prefix and rest is t.algebra.any and not low and high is None and not unique:
-        return t.any_array
-    return make_array(t.algebra, prefix, rest, low, high, counted, unique)
+        return ArrayGroup((), rest)
+    made = make_array(t.algebra, prefix, rest, low, high, counted, unique)
+    if made is None:
+        t.conflict(place, "minItems", "it asks for more items than it allows")
+    return made
 
 
 def _schemas(t: Translator, values: object, place: Place, scope: Scope) -> list[Schema]:
@@ -202,10 +203,8 @@ def object_group(
         if "properties" in value:
             properties = t.mapping(value, "properties", place)
             inside = (place, "properties")
-            schema = t.schema
-            members = {
-                name: schema(item, (inside, name), scope) for name, item in properties.items()
-            }
+            make = t.schema
+            members = {name: make(item, (inside, name), scope) for name, item in properties.items()}
         if "patternProperties" in value:
             inside = (place, "patternProperties")
             for pattern, item in t.mapping(value, "patternProperties", place).items():
@@ -238,7 +237,10 @@ def object_group(
         if found.kind == KIND_NEVER:
             t.conflict(place, "required", f"the required property {name!r} can have no value")
     cells = _cells(t, members, patterns, rest)
-    return make_object(t.algebra, members, cells, frozenset(required), (), low, high)
+    made = make_object(t.algebra, members, cells, frozenset(required), (), low, high)
+    if made is None and not any(members[name].kind == KIND_NEVER for name in required):
+        t.conflict(place, "minProperties", "it asks for more properties than it allows")
+    return made
 
 
 def _cells(
@@ -266,7 +268,4 @@ def _cells(
                 if len(patterns) == 1 or not cell[0].is_empty():
                     refined.append(cell)
         parts = refined
-    return [
-        Cell(names, t.algebra.both(*schemas) if schemas else rest)
-        for names, schemas in parts
-    ]
+    return [Cell(names, t.algebra.both(*schemas) if schemas else rest) for names, schemas in parts]

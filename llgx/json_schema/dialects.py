@@ -1,9 +1,9 @@
 """The drafts of JSON Schema: which keywords each one knows, and what they are about.
 
-A :class:`Dialect` maps its keywords to bits that say what a keyword constrains. Keywords that are not in
-the map are unknown to the draft, or annotations: they constrain nothing. A schema that names no
-draft is read as 2020-12, and keywords of older drafts that 2020-12 no longer has
-keep their old meaning there (``lenient``).
+A :class:`Dialect` maps its keywords to bits that say what a keyword constrains. Keywords that are
+not in the map are unknown to the draft, or annotations: they constrain nothing. A schema that names
+no draft is read as 2020-12, and keywords of older drafts that 2020-12 no longer has keep their old
+meaning there (``lenient``).
 """
 
 from __future__ import annotations

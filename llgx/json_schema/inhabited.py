@@ -37,6 +37,9 @@ __all__ = ["Inhabitation"]
 _FEW: Final = 16  # a set with more names than that to spare is as good as endless
 
 
+# How many items there are of each counted kind, and how many of each kind with few values.
+_State = tuple[tuple[int, ...], tuple[tuple[tuple[int, ...], int], ...]]
+
 
 class Inhabitation:
     """Decides emptiness for one :class:`Algebra`; what it finds is kept in the schemas."""
@@ -186,10 +189,9 @@ class Inhabitation:
         fixed = max([len(group.prefix), *(one.start for one in counted)])
         if group.high is not None:
             fixed = min(fixed, group.high)
-        state = tuple(0 for _ in counted)
-        states = {(state, ()): None}
+        states: dict[_State, None] = {(tuple(0 for _ in counted), ()): None}
         index = 0
-        seen = set()
+        seen: set[_State] = set()
         while states:
             algebra.spend(len(states))
             if index >= group.low:
@@ -204,7 +206,7 @@ class Inhabitation:
             if index >= max(fixed, group.low):
                 states = {key: None for key in states if key not in seen}
                 seen.update(states)
-            following: dict[tuple[tuple[int, ...], tuple[object, ...]], None] = {}
+            following: dict[_State, None] = {}
             options = kinds(item_at(group, index), index)
             for counts, used in states:
                 for chosen in options:
@@ -218,14 +220,15 @@ class Inhabitation:
                     ):
                         continue
                     spent = used
-                    if group.unique and capacity[chosen] is not None:
-                        tally = dict(used)  # type: ignore[arg-type]
+                    most = capacity.get(chosen)
+                    if most is not None:
+                        tally = dict(used)
                         tally[chosen] = tally.get(chosen, 0) + 1
-                        if tally[chosen] > capacity[chosen]:
+                        if tally[chosen] > most:
                             continue
                         spent = tuple(sorted(tally.items()))
-                    following[grown, spent] = None  # type: ignore[index]
-            states = following  # type: ignore[assignment]
+                    following[grown, spent] = None
+            states = following
             index += 1
         return False
 
@@ -367,5 +370,3 @@ def can_match(sets: list[list[object]]) -> bool:
             owner[value] = index
             value = via
     return True
-
-

@@ -22,7 +22,6 @@ from llgx.json_schema import constraints, unevaluated
 from llgx.json_schema.algebra import Algebra
 from llgx.json_schema.conflicts import explain
 from llgx.json_schema.dialects import (
-    APPLICATOR,
     ARRAY,
     BASE,
     DEFAULT,
@@ -40,7 +39,6 @@ from llgx.json_schema.loading import Document, load
 from llgx.json_schema.meet import make_object
 from llgx.json_schema.normal import (
     KIND_NEVER,
-    ArrayGroup,
     Cell,
     Group,
     NumberGroup,
@@ -59,6 +57,7 @@ from llgx.limits import DEFAULT_LIMITS, Limits
 __all__ = ["SchemaOptions", "Translator", "build"]
 
 _DEEPEST: Final = 24  # schemas translated inside one another; each takes a few Python frames
+_LONGEST_MESSAGE: Final = 300
 _TYPES: Final = ("null", "boolean", "number", "string", "array", "object")
 
 
@@ -130,7 +129,6 @@ class Translator:
         is_dynamic: bool,
     ) -> None:
         self.algebra = Algebra(limits)
-        self.any_array = self.algebra.any_groups[4]
         self.conflicts: list[tuple[Place, str, str]] = []
         self.patterns: dict[str, StringSet] = {}
         self._root = document.contents
@@ -165,7 +163,8 @@ class Translator:
             if value is True:
                 return self.algebra.any
             if value is False:
-                self.conflicts.append((place, "", "false allows no value"))
+                if place is None:
+                    self.conflict(place, "", "false allows no value")
                 return self.algebra.never
             if not isinstance(value, Mapping):
                 self.malformed(place, "", "a schema has to be an object or a boolean")
@@ -204,7 +203,7 @@ class Translator:
         for keyword in value:
             seen |= known.get(keyword, 0)
         if seen == 0:
-            return self.algebra.any if place is not None else self.algebra.any
+            return self.algebra.any
         if seen & REFERENCE and scope.dialect.draft <= 7 and "$ref" in value:
             return self._reference("$ref", value, place, scope)
         if place is not None:
@@ -218,17 +217,33 @@ class Translator:
             return self.base(value, seen, place, scope)
         if seen & UNEVALUATED:
             return unevaluated.schema(self, value, place, scope)
-        parts: list[Schema] = []
+        parts: dict[str, Schema] = {}
         has_base = not seen & BASE
         for keyword in value:
             bits = known.get(keyword, 0)
             if bits & BASE:
                 if not has_base:
                     has_base = True
-                    parts.append(self.base(value, seen, place, scope))
+                    parts[keyword] = self.base(value, seen, place, scope)
             elif bits:
-                parts.append(self.applicator(keyword, value, place, scope))
-        return self.algebra.both(*parts, place=place)
+                parts[keyword] = self.applicator(keyword, value, place, scope)
+        made = self.algebra.both(*parts.values(), place=place)
+        if made.kind == KIND_NEVER:
+            self._notice(parts, place)
+        return made
+
+    def _notice(self, parts: Mapping[str, Schema], place: Place) -> None:
+        """Remember which keywords of a schema object exclude each other."""
+        if any(part.kind == KIND_NEVER for part in parts.values()):
+            return
+        for keyword, part in parts.items():
+            for other, schema in parts.items():
+                if other == keyword:
+                    break
+                if self.algebra.both(part, schema).kind == KIND_NEVER:
+                    reason = f"{other!r} and {keyword!r} have no value in common"
+                    self.conflict(place, keyword, reason)
+                    return
 
     def enter(self, value: Mapping[str, Any], scope: Scope) -> Scope:
         """The scope inside of ``value``, which may have a URI and a dialect of its own."""
@@ -304,9 +319,7 @@ class Translator:
         """The formula of one applicator of the schema object ``value``."""
         return _APPLICATORS[keyword](self, keyword, value, place, scope)
 
-    def target(
-        self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope
-    ) -> Target:
+    def target(self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope) -> Target:
         """Where a reference leads."""
         ref = value[keyword]
         if not isinstance(ref, str):
@@ -353,19 +366,17 @@ class Translator:
             for index, item in enumerate(self.schemas(value, keyword, place))
         ]
 
-    def _all_of(
-        self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope
-    ) -> Schema:
-        return self.algebra.both(*self._each(keyword, value, place, scope), place=place)
+    def _all_of(self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope) -> Schema:
+        schemas = self._each(keyword, value, place, scope)
+        made = self.algebra.both(*schemas, place=place)
+        if made.kind == KIND_NEVER:
+            self._notice({f"allOf/{index}": part for index, part in enumerate(schemas)}, place)
+        return made
 
-    def _any_of(
-        self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope
-    ) -> Schema:
+    def _any_of(self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope) -> Schema:
         return self.algebra.either(*self._each(keyword, value, place, scope), place=place)
 
-    def _one_of(
-        self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope
-    ) -> Schema:
+    def _one_of(self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope) -> Schema:
         return self.one(self._each(keyword, value, place, scope), place)
 
     def one(self, schemas: Iterable[Schema], place: Place) -> Schema:
@@ -375,7 +386,10 @@ class Translator:
         return self.algebra.one(*schemas, place=place)
 
     def _not(self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope) -> Schema:
-        return self.algebra.negation(self.schema(value["not"], (place, "not"), scope))
+        made = self.algebra.negation(self.schema(value["not"], (place, "not"), scope))
+        if made.kind == KIND_NEVER:
+            self.conflict(place, keyword, "'not' excludes every value")
+        return made
 
     def _if(self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope) -> Schema:
         if "then" not in value and "else" not in value:
@@ -529,8 +543,7 @@ _APPLICATORS: Final[Mapping[str, _Handler]] = {
 
 
 def _with_metaschema(document: Document, dialect: Dialect, error: SchemaError) -> SchemaError:
-    """``error`` in the words of the metaschema where that finds a fault at the same place or one
-    before."""
+    """``error`` in the words of the metaschema, where that finds a fault at the same place."""
     import jsonschema
 
     validators = {
@@ -541,25 +554,27 @@ def _with_metaschema(document: Document, dialect: Dialect, error: SchemaError) -
         2020: jsonschema.Draft202012Validator,
     }
     validator = validators[dialect.draft]
+    plain = SchemaError(error.message, pointer=error.pointer, keyword=error.keyword)
     try:
-        faults = validator(validator.META_SCHEMA).iter_errors(document.contents)
+        # Where this front end is more lenient than the metaschema, other faults do not matter.
+        faults = [
+            fault
+            for fault in validator(validator.META_SCHEMA).iter_errors(document.contents)
+            if _path_of(fault).startswith(f"{error.pointer}/{error.keyword}".rstrip("/"))
+        ]
         found = jsonschema.exceptions.best_match(faults)
     except (RecursionError, TypeError, AttributeError):
-        found = None
-    plain = SchemaError(error.message, pointer=error.pointer, keyword=error.keyword)
+        return plain
     if found is None:
         return plain
-    place: Place = None
-    tokens = list(found.absolute_path)
-    keyword = ""
-    if tokens and isinstance(tokens[-1], str) and tokens[-1] in dialect.keywords:
-        keyword = tokens.pop()
-    for token in tokens:
-        place = (place, token)
     message = found.message
-    if len(message) > 300:
-        message = message[:300] + " ..."
-    return SchemaError(message, pointer=pointer_of(place), keyword=keyword)
+    if len(message) > _LONGEST_MESSAGE:
+        message = f"{message[:_LONGEST_MESSAGE]} ..."
+    return SchemaError(message, pointer=error.pointer, keyword=error.keyword)
 
 
-_ = (APPLICATOR, ArrayGroup)
+def _path_of(fault: Any) -> str:
+    place: Place = None
+    for token in fault.absolute_path:
+        place = (place, token)
+    return pointer_of(place)

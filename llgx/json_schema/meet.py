@@ -232,9 +232,7 @@ def _meet_objects(algebra: Algebra, left: ObjectGroup, right: ObjectGroup) -> Ob
                         continue
                 cells.append(Cell(names, schema))
     some = left.some if left.some == right.some else (*left.some, *right.some)
-    return make_object(
-        algebra, members, cells, required, some, max(left.low, right.low), high
-    )
+    return make_object(algebra, members, cells, required, some, max(left.low, right.low), high)
 
 
 def make_object(
@@ -305,8 +303,7 @@ def make_object(
         some = [
             one
             for one in some
-            if one.schema.kind != KIND_ANY
-            or not any(one.names.contains(name) for name in required)
+            if one.schema.kind != KIND_ANY or not any(one.names.contains(name) for name in required)
         ]
     return ObjectGroup(tuple(result), tuple(cells), required, tuple(some), low, high)
 

@@ -53,11 +53,13 @@ def _negate_type(algebra: Algebra, groups: list[Group]) -> list[Group]:
     if isinstance(first, NullGroup):
         return []
     if isinstance(first, BoolGroup):
-        held = frozenset().union(*[g.values for g in groups])  # type: ignore[union-attr]
-        rest = frozenset((False, True)) - held
+        rest = frozenset((False, True))
+        for group in groups:
+            if isinstance(group, BoolGroup):
+                rest -= group.values
         return [BoolGroup(rest)] if rest else []
     if isinstance(first, StringGroup):
-        strings = [g.strings.complement() for g in groups]  # type: ignore[union-attr]
+        strings = [g.strings.complement() for g in groups if isinstance(g, StringGroup)]
         return [StringGroup(strings[0].meet(*strings[1:]))]
     current: list[Group] | None = None
     for group in groups:
@@ -142,7 +144,9 @@ def _negate_object(algebra: Algebra, group: ObjectGroup) -> list[Group]:
         cells = (Cell(StringSet.of(members).complement(), any_),)
         result.append(make_object(algebra, members, cells, frozenset(needed)))
 
-    scalars = [m for m in group.members if m.schema.kind == KIND_LEAF and not m.schema.types & STRUCTURES]
+    scalars = [
+        m for m in group.members if m.schema.kind == KIND_LEAF and not m.schema.types & STRUCTURES
+    ]
     for member in sorted(scalars, key=lambda m: m.name not in group.required):
         outside(member.name, algebra.negation(member.schema), True)
         granted[member.name] = member.schema

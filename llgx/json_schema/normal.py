@@ -15,7 +15,7 @@ groups. The nodes are immutable and compare by content.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from llgx.json_schema.algebra import Algebra
@@ -197,7 +197,7 @@ class Schema:
         self,
         algebra: Algebra,
         kind: int,
-        parts: tuple[Schema, ...] | tuple[Group, ...],
+        parts: tuple[Any, ...],
         place: Place = None,
         types: int = ALL_TYPES,
     ) -> None:
@@ -240,4 +240,3 @@ class Schema:
     def __repr__(self) -> str:
         names = ("any", "never", "leaf", "and", "or", "not", "one", "names", "name")
         return f"<Schema {names[self.kind]} at {self.pointer or '/'} ({id(self):#x})>"
-

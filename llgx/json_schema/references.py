@@ -82,9 +82,7 @@ def _identifies(schema: object, dialect: Dialect) -> bool:
     return isinstance(name, str) and not name.startswith("#")
 
 
-def dialect_for(
-    contents: object, default: Dialect, resources: Mapping[str, Any]
-) -> Dialect:
+def dialect_for(contents: object, default: Dialect, resources: Mapping[str, Any]) -> Dialect:
     """The dialect that ``$schema`` of a resource asks for.
 
     A metaschema among ``resources`` counts with its own ``$schema`` and ``$vocabulary``; one that
@@ -110,9 +108,7 @@ def dialect_for(
 class References:
     """The registry of one compilation."""
 
-    def __init__(
-        self, contents: object, dialect: Dialect, resources: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, contents: object, dialect: Dialect, resources: Mapping[str, Any]) -> None:
         # These take some milliseconds to import, and most schemas do without.
         import jsonschema_specifications
         import referencing

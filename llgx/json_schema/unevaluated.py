@@ -2,11 +2,11 @@
 
 What such a keyword applies to depends on which of the subschemas beside it succeed. A schema is
 taken apart into *outcomes*: pairs of a formula and the names and items that have been evaluated
-when the formula holds. Evaluating more only ever asks less of a value: so for ``anyOf`` an outcome may
-leave it open whether the other branches hold, and no branch has to be negated for it (see
-Baazizi et al., "Elimination of annotation dependencies in validation for Modern JSON Schema",
-arXiv 2503.11288, for the general problem). Outcomes with the same evaluated places are joined; there are at
-most 64 of them, since ``anyOf`` of k branches can have 2^k.
+when the formula holds. Evaluating more only ever asks less of a value. So an outcome of ``anyOf``
+may leave it open whether the other branches hold: no branch has to be negated for it (for the
+general problem see Baazizi et al., "Elimination of annotation dependencies in validation for Modern
+JSON Schema"). Outcomes with the same evaluated places are joined; there are at most 64 of them,
+since ``anyOf`` of k branches can have 2^k.
 """
 
 from __future__ import annotations
@@ -183,7 +183,9 @@ class _Outcome:
                 items = max(items, len(listed))
         if "contains" in value and "contains" in known and scope.dialect.draft >= 2020:
             contained = frozenset((t.schema(value["contains"], (place, "contains"), scope),))
-        return _Evaluated(StringSet.NONE.join(*names) if names else StringSet.NONE, items, contained)
+        return _Evaluated(
+            StringSet.NONE.join(*names) if names else StringSet.NONE, items, contained
+        )
 
     # Applicators
 
@@ -233,9 +235,7 @@ class _Outcome:
             current = self._limited(self._joined(grown), place)
         return current
 
-    def _one_of(
-        self, each: list[_Outcomes], schemas: list[Schema], place: Place
-    ) -> _Outcomes:
+    def _one_of(self, each: list[_Outcomes], schemas: list[Schema], place: Place) -> _Outcomes:
         algebra = self._t.algebra
         pairs = []
         for index, outcomes in enumerate(each):
