@@ -20,7 +20,7 @@ class Limits:
     ``repeat``             largest bound of a counted repeat in a regex (no cost below it).
     ``rule_repeat``        largest bound of a counted repeat over rules (each costs O(log n) rules).
     ``schema_bytes``       longest JSON Schema text, in code points.
-    ``schema_steps``       most steps that bring a JSON Schema into normal form (a few µs each).
+    ``schema_steps``       most steps that bring a JSON Schema into normal form (about 20 µs each).
     ``symbols``            most symbols in all productions together.
     ``regex_nodes``        most regex nodes, derivatives included, at about 40 bytes each.
     ``regex_depth``        deepest regex tree: bounds the stack that a derivative needs.
@@ -43,7 +43,7 @@ class Limits:
     repeat: int = 1_000_000_000
     rule_repeat: int = 1_000_000
     schema_bytes: int = 8_000_000
-    schema_steps: int = 1_000_000
+    schema_steps: int = 300_000
     symbols: int = 10_000_000
     regex_nodes: int = 1_000_000
     regex_depth: int = 4_000

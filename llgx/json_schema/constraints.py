@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["array_group", "number_set", "object_group", "pattern_set", "string_set"]
 
+_EMPTINESS_STEPS: Final = 100  # what it takes to look at a cell, more where patterns overlap
 _NO_SCHEMAS: Final[tuple[Schema, ...]] = ()
 
 
@@ -260,7 +261,8 @@ def _cells(
         outside = strings.complement()
         refined = []
         for names, schemas in parts:
-            t.algebra.spend(1)
+            if len(patterns) > 1:
+                t.algebra.spend(_EMPTINESS_STEPS * (1 + len(schemas)) ** 2)
             for cell in (
                 (names.meet(strings), (*schemas, schema)),
                 (names.meet(outside), schemas),

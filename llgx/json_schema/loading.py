@@ -62,7 +62,7 @@ def load(source: object, limits: Limits = DEFAULT_LIMITS) -> Document:
 def number_of(value: object) -> Fraction | None:
     """``value`` exactly, or None if it is no finite number (a bool is none).
 
-    Raises :class:`LimitError` for a number of more than 4,000 digits.
+    Raises :class:`SchemaError` for a number of more than 4,000 digits.
     """
     if type(value) is int:
         return Fraction(value)
@@ -80,7 +80,7 @@ def number_of(value: object) -> Fraction | None:
         if abs(exponent) > _MOST_DIGITS or abs(value.adjusted()) > _MOST_DIGITS:
             if value == 0:
                 return Fraction(0)
-            raise LimitError(f"a number of more than {_MOST_DIGITS:,} digits", limit="regex_depth")
+            raise SchemaError(f"a number of more than {_MOST_DIGITS:,} digits")
         return Fraction(value)
     return None
 

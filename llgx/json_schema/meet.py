@@ -215,7 +215,7 @@ def _meet_objects(algebra: Algebra, left: ObjectGroup, right: ObjectGroup) -> Ob
         if name not in members:
             found = checked.get(name)
             members[name] = value(name) if found is None else found
-    algebra.spend(1 + len(members) // 8)
+    algebra.spend(len(members))
     cells: list[Cell] = []
     if left.cells == right.cells and not (ours.keys() ^ theirs.keys()):
         cells = list(left.cells)
