@@ -63,7 +63,8 @@ class Inhabitation:
         waiting: dict[Schema, list[Schema]] = {}
         while queue and root.inhabited is None:
             schema = queue.pop()
-            if schema.inhabited is not None:
+            if schema.inhabited is not None:  # perhaps found out on the way to something else
+                queue += waiting.pop(schema, ())
                 continue
             self._algebra.spend(1)
             self._asked = []

@@ -21,6 +21,7 @@ from llgx.json_schema.normal import (
     Cell,
     Counted,
     Group,
+    Member,
     NullGroup,
     NumberGroup,
     ObjectGroup,
@@ -132,30 +133,26 @@ def _negate_object(algebra: Algebra, group: ObjectGroup) -> list[Group]:
     required: set[str] = set()
 
     def outside(name: str, schema: Schema, present: bool) -> None:
-        members = dict(granted)
-        if present:
-            old = members.get(name)
-            members[name] = schema if old is None else algebra.pair(old, schema)
-        else:
-            members[name] = never
+        """The member is not as it should be: absent if it may be, or with a value outside."""
+        members = {**granted, name: algebra.negation(schema)}
         needed = required | {name} if present else required
         for other in needed:
             members.setdefault(other, any_)
         cells = (Cell(StringSet.of(members).complement(), any_),)
         result.append(make_object(algebra, members, cells, frozenset(needed)))
 
-    scalars = [
-        m for m in group.members if m.schema.kind == KIND_LEAF and not m.schema.types & STRUCTURES
-    ]
-    for member in sorted(scalars, key=lambda m: m.name not in group.required):
-        outside(member.name, algebra.negation(member.schema), True)
-        granted[member.name] = member.schema
-    for name in sorted(group.required):
-        outside(name, never, False)
-        required.add(name)
-    for member in group.members:
-        if member.schema.kind != KIND_ANY and member.name not in granted:
-            outside(member.name, algebra.negation(member.schema), True)
+    def rank(member: Member) -> int:
+        is_scalar = member.schema.kind == KIND_LEAF and not member.schema.types & STRUCTURES
+        return (0 if is_scalar else 2) + (member.name not in group.required)
+
+    for member in sorted(group.members, key=rank):
+        is_required = member.name in group.required
+        if is_required or member.schema.kind != KIND_ANY:
+            outside(member.name, member.schema, not is_required)
+            if rank(member) < 2:
+                granted[member.name] = member.schema
+                if is_required:
+                    required.add(member.name)
     for cell in group.cells:
         if cell.schema.kind != KIND_ANY and cell.schema is not never:
             some = Some(cell.names, algebra.negation(cell.schema))
