@@ -43,7 +43,7 @@ class Limits:
     repeat: int = 1_000_000_000
     rule_repeat: int = 1_000_000
     schema_bytes: int = 8_000_000
-    schema_steps: int = 300_000
+    schema_steps: int = 150_000
     symbols: int = 10_000_000
     regex_nodes: int = 1_000_000
     regex_depth: int = 4_000

@@ -90,6 +90,7 @@ class Algebra:
         # What is being worked out: the context it belongs to and its position on the path.
         self._active: dict[Schema, tuple[int, int]] = {}
         self._path: list[Schema] = []
+        self._signs: list[bool] = []  # whether it stands for itself or for a negation
         self._context = 0
         self._cut = _NO_CUT
         self.never = Schema(self, KIND_NEVER, (), None, 0)
@@ -323,7 +324,8 @@ class Algebra:
             if not waiting:
                 return result
 
-    def _work_out(self, schema: Schema) -> tuple[Group, ...]:
+    def _work_out(self, schema: Schema, negated: bool = False) -> tuple[Group, ...]:
+        """:meth:`raw` inside of another schema; ``negated`` for what a negation was turned into."""
         if schema.raw is not None:
             return schema.raw
         position = len(self._path)
@@ -336,6 +338,7 @@ class Algebra:
             raise _Deeper(schema)
         self._active[schema] = (self._context, position)
         self._path.append(schema)
+        self._signs.append(not negated and schema.kind != KIND_NOT)
         outer_cut, self._cut = self._cut, _NO_CUT
         try:
             result = self._groups(schema)
@@ -349,17 +352,13 @@ class Algebra:
             raise
         finally:
             self._path.pop()
+            self._signs.pop()
             del self._active[schema]
         return result
 
     def _cut_cycle(self, schema: Schema, position: int) -> tuple[Group, ...]:
         """The value to assume for ``schema`` where its own equation mentions it."""
-        signs = set()
-        for passed in self._path[position:]:
-            if passed.kind == KIND_NAME:
-                signs.add(True)
-            elif passed.kind == KIND_NOT and passed.parts[0].kind == KIND_NAME:
-                signs.add(False)
+        signs = set(self._signs[position:])
         if len(signs) != 1:
             raise SchemaError(
                 "the schema is defined as what does not belong to it",
@@ -467,12 +466,12 @@ class Algebra:
         if kind == KIND_NAME:
             return self._work_out(self.negation(parts[0]))
         if kind == KIND_AND:
-            return self._work_out(self.either(*map(self.negation, parts)))
+            return self._work_out(self.either(*map(self.negation, parts)), negated=True)
         if kind == KIND_OR:
-            return self._work_out(self.both(*map(self.negation, parts)))
+            return self._work_out(self.both(*map(self.negation, parts)), negated=True)
         if kind == KIND_ONE:
             exclusive = self._exclusive(parts)
-            return self._work_out(self.both(*map(self.negation, exclusive)))
+            return self._work_out(self.both(*map(self.negation, exclusive)), negated=True)
         return self.unify(negate.negate_groups(self, self._work_out(schema)))
 
     def _exclusive(self, parts: Sequence[Schema]) -> list[Schema]:

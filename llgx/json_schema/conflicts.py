@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from llgx.errors import LimitError, SchemaError
 from llgx.json_schema.meet import item_at
 from llgx.json_schema.normal import (
+    ALL_TYPES,
     KIND_AND,
     KIND_LEAF,
     KIND_NAME,
@@ -133,11 +134,17 @@ class _Explanation:
         for part in parts:
             if algebra.is_empty(part):
                 return self.of(part, place)
+        types = ALL_TYPES
+        for part in parts:
+            types &= part.types
+        frame = algebra.leaf(
+            group for index, group in enumerate(algebra.any_groups) if types & 1 << index
+        )
         pairs = 0
         for index, one in enumerate(parts):
             for other in parts[:index]:
                 pairs += 1
-                if pairs > _MOST_PAIRS or not algebra.are_disjoint(other, one):
+                if pairs > _MOST_PAIRS or not algebra.is_empty(algebra.both(frame, other, one)):
                     continue
                 left, right = other.pointer or "/", one.pointer or "/"
                 reasons = [f"{left} and {right} have no value in common"]

@@ -42,9 +42,10 @@ def load(source: object, limits: Limits = DEFAULT_LIMITS) -> Document:
     """The document that ``source`` stands for.
 
     A dict, a bool, JSON text (``str`` or UTF-8 ``bytes``), a pydantic model (version 1 or 2), a
-    ``TypeAdapter``, or with pydantic installed a dataclass, a ``TypedDict`` or any other type that
-    it can describe. Raises :class:`SchemaError` for text that is no JSON and for what is no
-    schema, :class:`LimitError` for text that is too long or nests too deep.
+    ``TypeAdapter``, a dataclass, a ``TypedDict``, or an annotation such as ``list[int]``; where
+    that is built of types that only pydantic knows, it takes pydantic. Raises :class:`SchemaError`
+    for text that is no JSON and for what is no schema, :class:`LimitError` for text that is too
+    long or nests too deep.
     """
     if isinstance(source, Document):
         return source
@@ -215,38 +216,41 @@ def _tokens(text: str) -> Iterator[re.Match[str]]:
 
 
 def _describe(source: Any) -> object:
-    """The schema that a model, adapter or type gives of itself."""
+    """The schema that a model, an adapter or a type stands for."""
     for name in ("model_json_schema", "json_schema", "schema"):
         method: Callable[[], object] | None = getattr(source, name, None)
-        if callable(method) and (isinstance(source, type) or name == "json_schema"):
+        if callable(method) and isinstance(source, type) is (name != "json_schema"):
             contents = method()
             if isinstance(contents, dict):
                 return contents
-    if not isinstance(source, type) and not _is_annotation(source):
+    if not isinstance(source, type) and not any(
+        hasattr(source, name) for name in ("__origin__", "__args__", "__supertype__", "__value__")
+    ):
         raise SchemaError(
-            f"no schema can be made of {_kind(source)}",
+            f"no schema can be made of an instance of {type(source).__name__}",
             remedy="give a dict, JSON text, a boolean, a pydantic model, a type or a TypeAdapter",
         )
+    name = getattr(source, "__name__", None) or repr(source)
+    from llgx.json_schema import annotations  # only here: it takes a look at many types
+
+    try:
+        return annotations.describe(source)
+    except NameError as error:
+        raise SchemaError(f"an annotation in {name} cannot be resolved: {error}") from error
+    except annotations.ForeignType as error:
+        unknown = str(error)
     try:
         import pydantic
     except ImportError:
         raise SchemaError(
-            f"it takes pydantic to make a schema of the type {getattr(source, '__name__', source)}",
+            f"it takes pydantic to make a schema of {name}: nothing is known of {unknown}",
             remedy="install pydantic, or give the schema as a dict",
         ) from None
     try:
-        contents = pydantic.TypeAdapter(source).json_schema()
+        return pydantic.TypeAdapter(source).json_schema()
     except (TypeError, AttributeError, pydantic.errors.PydanticUserError) as error:
-        raise SchemaError(f"pydantic makes no schema of {_kind(source)}: {error}") from error
-    return contents
-
-
-def _is_annotation(source: object) -> bool:
-    """Whether ``source`` is a type such as ``list[int]`` or ``Literal["a"]``."""
-    return getattr(source, "__origin__", None) is not None or hasattr(source, "__args__")
+        raise SchemaError(f"no schema can be made of {name}: {error}") from error
 
 
 def _kind(source: object) -> str:
-    if isinstance(source, type):
-        return f"the class {source.__name__}"
     return f"an instance of {type(source).__name__}"
