@@ -44,6 +44,7 @@ from llgx.json_schema.normal import (
     Cell,
     Counted,
     Group,
+    Member,
     NullGroup,
     NumberGroup,
     ObjectGroup,
@@ -583,6 +584,12 @@ class Algebra:
                 group.duplicate,
             )
         if type(group) is ObjectGroup:
+            if not group.some and all(map(_is_settled, group.members)):
+                for cell in group.cells:
+                    if not _is_settled(cell) or cell.names.is_empty():
+                        break
+                else:
+                    return group
             return meeting.make_object(
                 self,
                 {member.name: self.settle(member.schema) for member in group.members},
@@ -613,6 +620,11 @@ def resolve(schema: Schema) -> Schema:
     if passed > 1:
         first.parts = (schema,)
     return schema
+
+
+def _is_settled(part: Member | Cell) -> bool:
+    schema = part.schema
+    return schema.kind == KIND_ANY or (schema.kind == KIND_LEAF and schema.inhabited is True)
 
 
 def types_of(groups: Iterable[Group]) -> int:

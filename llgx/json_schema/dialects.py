@@ -43,7 +43,8 @@ BASE: Final = TYPE | NUMBER | STRING | ARRAY | OBJECT
 class Dialect:
     """One draft, or what a metaschema of one's own makes of it.
 
-    ``draft`` is 4, 6, 7, 2019 or 2020; ``uri`` that of the metaschema. Up to draft 7 a ``$ref``
+    ``draft`` is 4, 6, 7, 2019 or 2020; ``uri`` that of the metaschema; ``id_keyword`` what gives a
+    schema a URI of its own. Up to draft 7 a ``$ref``
     makes the keywords beside it void.
     """
 
@@ -51,11 +52,7 @@ class Dialect:
     uri: str
     keywords: Mapping[str, int]
     lenient: bool = False
-
-    @property
-    def id_keyword(self) -> str:
-        """The keyword that gives a schema its URI."""
-        return "id" if self.draft == 4 else "$id"
+    id_keyword: str = "$id"
 
     @property
     def name(self) -> str:
@@ -113,7 +110,7 @@ _LENIENT: Final = {**_DRAFT2020, "additionalItems": ARRAY}
 DEFAULT: Final = Dialect(2020, "https://json-schema.org/draft/2020-12/schema", _LENIENT, True)
 _BY_URI: Final = {
     "json-schema.org/draft-04/schema": Dialect(
-        4, "http://json-schema.org/draft-04/schema#", _DRAFT4
+        4, "http://json-schema.org/draft-04/schema#", _DRAFT4, id_keyword="id"
     ),
     "json-schema.org/draft-06/schema": Dialect(
         6, "http://json-schema.org/draft-06/schema#", _DRAFT6

@@ -59,6 +59,7 @@ __all__ = ["SchemaOptions", "Translator", "build"]
 _DEEPEST: Final = 24  # schemas translated inside one another; each takes a few Python frames
 _LONGEST_MESSAGE: Final = 300
 _TYPES: Final = ("null", "boolean", "number", "string", "array", "object")
+_SINGLE_TYPES: Final = {name: (name,) for name in (*_TYPES, "integer")}
 
 
 class SchemaOptions(Protocol):
@@ -146,14 +147,14 @@ class Translator:
         self._later: list[tuple[Schema, Any, Place, Scope]] = []
         # What has been translated by what it came from; None while it is being translated.
         self._done: dict[object, Schema | None] = {}
-        self._by_types: dict[object, Schema] = {}
+        self._by_types: dict[tuple[str, ...], Schema] = {}
 
     def translate(self) -> Schema:
         """The formula of the document."""
         root = self.schema(self._root, None, self._scope)
         while self._later:
             name, value, place, scope = self._later.pop()
-            made = self._object(value, place, scope)
+            made = self._object(value, self._kinds(value, scope.dialect), place, scope)
             name.parts = (made,)
         return root
 
@@ -168,6 +169,12 @@ class Translator:
                 return self.algebra.never
             if not isinstance(value, Mapping):
                 self.malformed(place, "", "a schema has to be an object or a boolean")
+        dialect = scope.dialect
+        seen = self._kinds(value, dialect)
+        if not seen & ~TYPE and dialect.id_keyword not in value:
+            if not seen:
+                return self.algebra.any
+            return self._of_types(self._type_names(value["type"], place), place)
         key = self._key(value, scope)
         done = self._done
         if key in done:
@@ -181,7 +188,7 @@ class Translator:
             return made
         done[key] = None
         self._level += 1
-        made = self._object(value, place, scope)
+        made = self._object(value, seen, place, scope)
         self._level -= 1
         name = done[key]
         if name is not None:
@@ -197,22 +204,25 @@ class Translator:
         dynamic = scope.dynamic if self._is_dynamic else ()
         return (id(value), scope.base, scope.dialect.draft, dynamic)
 
-    def _object(self, value: Mapping[str, Any], place: Place, scope: Scope) -> Schema:
-        known = scope.dialect.keywords
+    @staticmethod
+    def _kinds(value: Mapping[str, Any], dialect: Dialect) -> int:
+        """What the keywords of a schema object are about, all together."""
+        known = dialect.keywords
         seen = 0
         for keyword in value:
-            seen |= known.get(keyword, 0)
-        if seen == 0:
-            return self.algebra.any
+            if keyword in known:
+                seen |= known[keyword]
+        return seen
+
+    def _object(self, value: Mapping[str, Any], seen: int, place: Place, scope: Scope) -> Schema:
         if seen & REFERENCE and scope.dialect.draft <= 7 and "$ref" in value:
             return self._reference("$ref", value, place, scope)
-        if place is not None:
-            scope = self.enter(value, scope)
-            if scope.dialect.keywords is not known:
-                known = scope.dialect.keywords
-                seen = 0
-                for keyword in value:
-                    seen |= known.get(keyword, 0)
+        if place is not None and scope.dialect.id_keyword in value:
+            inside = self.enter(value, scope)
+            if inside.dialect is not scope.dialect:
+                seen = self._kinds(value, inside.dialect)
+            scope = inside
+        known = scope.dialect.keywords
         if not seen & ~BASE:
             return self.base(value, seen, place, scope)
         if seen & UNEVALUATED:
@@ -261,17 +271,11 @@ class Translator:
 
     def base(self, value: Mapping[str, Any], seen: int, place: Place, scope: Scope) -> Schema:
         """The leaf of all keywords but the applicators."""
-        names: tuple[str, ...] | None = None
+        names = None
         if seen & TYPE and "type" in value:
             names = self._type_names(value["type"], place)
         if not seen & (NUMBER | STRING | ARRAY | OBJECT):
-            found = self._by_types.get(names)
-            if found is None:
-                whole = dict(zip(_TYPES, self.algebra.any_groups, strict=True))
-                whole["integer"] = NumberGroup(NumberSet.INTEGERS)
-                found = self.algebra.leaf([whole[name] for name in names or _TYPES], place)
-                self._by_types[names] = found
-            return found
+            return self._of_types(_TYPES if names is None else names, place)
         groups: list[Group] = []
         for name in _TYPES if names is None else names:
             group: Group | None
@@ -300,12 +304,27 @@ class Translator:
                 groups.append(group)
         return self.algebra.leaf(groups, place)
 
+    def _of_types(self, names: tuple[str, ...], place: Place) -> Schema:
+        """All values of some types."""
+        found = self._by_types.get(names)
+        if found is None:
+            groups = [self._whole(name) for name in names]
+            found = self._by_types[names] = self.algebra.leaf(groups, place)
+        return found
+
+    def _whole(self, name: str) -> Group:
+        if name == "integer":
+            return NumberGroup(NumberSet.INTEGERS)
+        return self.algebra.any_groups[_TYPES.index(name)]
+
     def _type_names(self, types: object, place: Place) -> tuple[str, ...]:
+        if type(types) is str and types in _SINGLE_TYPES:
+            return _SINGLE_TYPES[types]
         names = (types,) if isinstance(types, str) else types
         if not isinstance(names, (list, tuple)):
             self.malformed(place, "type", "has to be the name of a type or a list of names")
         for name in names:
-            if name not in _TYPES and name != "integer":
+            if not isinstance(name, str) or name not in _SINGLE_TYPES:
                 self.malformed(place, "type", f"there is no type {name!r}")
         if "integer" in names and "number" in names:
             names = [name for name in names if name != "integer"]
