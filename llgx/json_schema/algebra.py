@@ -459,7 +459,7 @@ class Algebra:
             if len(met) > 1:
                 met = [one for one in met if not self._surely_empty(one)]
             result += met
-        return self.unify(result)
+        return self.unify(meeting.drop_subsumed(self, result))
 
     def _negated(self, schema: Schema) -> tuple[Group, ...]:
         kind = schema.kind

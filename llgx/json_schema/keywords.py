@@ -147,6 +147,7 @@ class Translator:
         self._later: list[tuple[Schema, Any, Place, Scope]] = []
         # What has been translated by what it came from; None while it is being translated.
         self._done: dict[object, Schema | None] = {}
+        self._targets: dict[str, Target] = {}
         self._by_types: dict[tuple[str, ...], Schema] = {}
 
     def translate(self) -> Schema:
@@ -353,6 +354,9 @@ class Translator:
             return Target(self._root, self._scope, None)
         if not ref.startswith("#/"):
             raise _NeedsRegistry
+        known = self._targets.get(ref)
+        if known is not None:
+            return known
         try:
             found = find_local(self._root, ref, scope.dialect)
         except LookupError:
@@ -361,7 +365,8 @@ class Translator:
             ) from None
         if found is None:
             raise _NeedsRegistry
-        return Target(found[0], self._scope, found[1])
+        target = self._targets[ref] = Target(found[0], self._scope, found[1])
+        return target
 
     def _reference(
         self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope

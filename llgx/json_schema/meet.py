@@ -9,7 +9,7 @@ members and in the product of the cells.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from llgx.json_schema.normal import (
     KIND_ANY,
@@ -31,9 +31,10 @@ from llgx.json_schema.strings import StringSet
 if TYPE_CHECKING:
     from llgx.json_schema.algebra import Algebra
 
-__all__ = ["item_at", "make_array", "make_object", "meet", "value_of"]
+__all__ = ["drop_subsumed", "item_at", "make_array", "make_object", "meet", "value_of"]
 
-_NO_NAMES = StringSet.NONE
+_NO_NAMES: Final = StringSet.NONE
+_MOST_COMPARED: Final = 250
 
 
 def meet(algebra: Algebra, left: Group, right: Group) -> Group | None:
@@ -60,6 +61,56 @@ def meet(algebra: Algebra, left: Group, right: Group) -> Group | None:
         both = left.values & right.values
         return BoolGroup(both) if both else None
     return left
+
+
+def drop_subsumed(algebra: Algebra, groups: list[Group]) -> list[Group]:
+    """``groups`` without objects that surely belong to another of them.
+
+    Quadratic, so that longer lists are left as they are.
+    """
+    objects = [group for group in groups if isinstance(group, ObjectGroup)]
+    if not 1 < len(objects) <= _MOST_COMPARED:
+        return groups
+    algebra.spend(len(objects) ** 2 // 16)
+    # Groups that ask for less come first: nothing after a group can hold it, but for equals.
+    objects.sort(key=lambda group: len(group.required))
+    kept: list[ObjectGroup] = []
+    for group in objects:
+        if not any(_holds(algebra, other, group) for other in kept):
+            kept.append(group)
+    return [group for group in groups if not isinstance(group, ObjectGroup)] + list(kept)
+
+
+def _holds(algebra: Algebra, outer: ObjectGroup, inner: ObjectGroup) -> bool:
+    """Whether ``outer`` plainly holds every object of ``inner``."""
+    if not outer.required <= inner.required or outer.low > len(inner.required):
+        return False
+    if outer.high is not None or (outer.some and outer.some != inner.some):
+        return False
+    any_ = algebra.any
+    for member in outer.members:
+        schema = member.schema
+        if schema is not any_:
+            value = value_of(inner, member.name)
+            if value is not None and algebra.pair(value, schema) is not value:
+                return False
+    names = {member.name for member in outer.members}
+    for member in inner.members:
+        if member.name not in names:
+            found = _in_cells(outer.cells, member.name)
+            if found is not any_ and found is not member.schema:
+                return False
+    if outer.cells == inner.cells:
+        return True
+    # A member that only one of the two names is in no cell of that one.
+    return all(
+        any(
+            (cell.schema is any_ or cell.schema is part.schema)
+            and part.names.meet(cell.names) == part.names
+            for cell in outer.cells
+        )
+        for part in inner.cells
+    )
 
 
 # Arrays
