@@ -711,6 +711,12 @@ def test_unevaluated_outcomes_are_bounded() -> None:
     with pytest.raises(SchemaError) as caught:
         schema_of({"anyOf": branches, "unevaluatedProperties": False})
     assert caught.value.keyword == "unevaluatedProperties"
+    report = Report(records=True)
+    source = {"anyOf": branches, "unevaluatedProperties": False, "minProperties": 1}
+    recorded = build(load(source), Options(), report)[1]
+    assert [entry[:2] for entry in report.entries] == [("", "unevaluatedProperties")]
+    assert belongs(recorded, {"q0": 1, "x": 1})
+    assert not belongs(recorded, {"x": 1})
     few = schema_of({"anyOf": branches[:5], "unevaluatedProperties": False})
     assert not belongs(few, {"q0": 1})
     nested = [{"properties": {f"p{i}": {}, f"q{i}": {}}, "required": [f"q{i}"]} for i in range(5)]
@@ -730,6 +736,25 @@ def test_the_work_is_the_same_each_time() -> None:
     with pytest.raises(LimitError, match="schema_steps"):
         reachable(build(load(source), Options(), Report(), Limits(schema_steps=count - 1))[1])
     reachable(build(load(source), Options(), Report(), Limits(schema_steps=count))[1])
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 10**12}}
+        | {"uniqueItems": True, "minItems": 10**9},
+        {"type": "array", "contains": {"const": 1}, "minContains": 10**9},
+        {"type": "object", "propertyNames": {"pattern": "^[a-z]{9}$"}, "minProperties": 10**8},
+    ],
+    ids=str,
+)
+def test_great_counts_end_in_a_result_or_a_limit(source: dict[str, Any]) -> None:
+    try:
+        schema = schema_of(source)
+    except LimitError:
+        return
+    assert not belongs(schema, [])
+    assert not belongs(schema, {})
 
 
 # Few values

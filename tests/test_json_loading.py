@@ -569,3 +569,23 @@ def test_what_is_not_enforced_is_recorded_or_refused() -> None:
     assert [entry[:2] for entry in report.entries] == [("/properties/a", "pattern")]
     assert belongs(found, {"a": "bb"})
     assert not belongs(found, {"a": "bbb"})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"not": {"pattern": r"(a)\1"}},
+        {"not": {"$ref": "#/$defs/p"}},
+        {"items": {"not": {"$ref": "#/$defs/p"}}, "properties": {"a": {"$ref": "#/$defs/p"}}},
+        {"oneOf": [{"pattern": r"(a)\1"}, {"type": "string"}]},
+        {"if": {"pattern": r"(a)\1"}, "then": {"minLength": 2}, "else": {"maxLength": 0}},
+    ],
+    ids=str,
+)
+def test_what_is_not_enforced_never_excludes(schema: dict[str, Any]) -> None:
+    definitions = {"p": {"pattern": r"(a)\1"}}
+    report = Report(records=True)
+    _, found = build(load({**schema, "$defs": definitions}), Options(), report)
+    assert report.entries
+    for value in ("", "bb", ["b"], {"a": "b"}):
+        assert belongs(found, value)

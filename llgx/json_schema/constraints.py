@@ -90,7 +90,7 @@ def number_set(t: Translator, value: Mapping[str, Any], place: Place, scope: Sco
             t.malformed(place, "multipleOf", "has to be a number above 0")
         result = result.meet(NumberSet.multiples_of(divisor))
     if "format" in value:
-        numbers = number_format(t.format_name(value, place))
+        numbers = number_format(t.format_name(value, place, scope))
         if numbers is not None:
             result = result.meet(numbers)
     return result
@@ -111,7 +111,7 @@ def string_set(t: Translator, value: Mapping[str, Any], place: Place, scope: Sco
         if "pattern" in value:
             result = result.meet(pattern_set(t, value["pattern"], place, "pattern"))
     if "format" in value:
-        strings = string_format(t.format_name(value, place), scope.dialect.name)
+        strings = string_format(t.format_name(value, place, scope), scope.dialect.name)
         if strings is not None:
             result = result.meet(strings)
     return result

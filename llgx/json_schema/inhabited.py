@@ -140,6 +140,7 @@ class Inhabitation:
     def _distinct_items(self, group: ArrayGroup) -> bool:
         """Whether ``low`` items can differ: by matching items with their values where few."""
         low = group.low
+        self._algebra.spend(low)  # before so many values are listed
         known: dict[Schema, list[object] | None] = {}
         sets: list[list[object]] = []
         tail = max(0, low - len(group.prefix))
@@ -155,7 +156,6 @@ class Inhabitation:
                 if len(values) < tail:
                     return False
                 sets += [values] * tail
-        self._algebra.spend(len(sets))
         return can_match(sets)
 
     def _counted_has_value(self, group: ArrayGroup) -> bool:
@@ -310,6 +310,7 @@ class Inhabitation:
     def _counts_fit(
         self, group: ObjectGroup, chosen: dict[str, Schema], fresh: list[tuple[StringSet, Schema]]
     ) -> bool:
+        algebra = self._algebra
         used = len(chosen) + len(fresh)
         if group.high is not None and used > group.high:
             return False
@@ -333,7 +334,10 @@ class Inhabitation:
             if not self._ask(cell.schema):
                 continue
             taken = len(fresh)
-            few = cell.names.enumerate(missing + taken)
+            few = cell.names.enumerate(taken + min(missing, _FEW))
+            if few is None and missing > _FEW and not cell.names.is_any:
+                algebra.spend(missing)  # before so many names are listed
+                few = cell.names.enumerate(taken + missing)
             if few is None:
                 missing = 0
             else:

@@ -147,6 +147,9 @@ class Translator:
         self._later: list[tuple[Schema, Any, Place, Scope]] = []
         # What has been translated by what it came from; None while it is being translated.
         self._done: dict[object, Schema | None] = {}
+        # How often something has been met that is not enforced, and the schemas that hold such.
+        self._loose = 0
+        self._loose_keys: set[object] = set()
         self._targets: dict[str, Target] = {}
         self._by_types: dict[tuple[str, ...], Schema] = {}
 
@@ -179,6 +182,8 @@ class Translator:
         key = self._key(value, scope)
         done = self._done
         if key in done:
+            if key in self._loose_keys:
+                self._loose += 1
             found = done[key]
             if found is None:
                 found = done[key] = self.algebra.name(place)
@@ -188,9 +193,12 @@ class Translator:
             self._later.append((made, value, place, scope))
             return made
         done[key] = None
+        loose = self._loose
         self._level += 1
         made = self._object(value, seen, place, scope)
         self._level -= 1
+        if self._loose > loose:
+            self._loose_keys.add(key)
         name = done[key]
         if name is not None:
             name.parts = (made,)
@@ -223,7 +231,15 @@ class Translator:
             if inside.dialect is not scope.dialect:
                 seen = self._kinds(value, inside.dialect)
             scope = inside
+        return self.object_schema(value, place, scope, seen)
+
+    def object_schema(
+        self, value: Mapping[str, Any], place: Place, scope: Scope, seen: int | None = None
+    ) -> Schema:
+        """The formula of a schema object, ``scope`` being the one inside it."""
         known = scope.dialect.keywords
+        if seen is None:
+            seen = self._kinds(value, scope.dialect)
         if not seen & ~BASE:
             return self.base(value, seen, place, scope)
         if seen & UNEVALUATED:
@@ -401,7 +417,11 @@ class Translator:
         return self.algebra.either(*self._each(keyword, value, place, scope), place=place)
 
     def _one_of(self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope) -> Schema:
-        return self.one(self._each(keyword, value, place, scope), place)
+        loose = self._loose
+        schemas = self._each(keyword, value, place, scope)
+        if self._loose > loose:
+            return self.algebra.either(*schemas, place=place)
+        return self.one(schemas, place)
 
     def one(self, schemas: Iterable[Schema], place: Place) -> Schema:
         """Just one of ``schemas``, or any of them if the options say so."""
@@ -410,7 +430,11 @@ class Translator:
         return self.algebra.one(*schemas, place=place)
 
     def _not(self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope) -> Schema:
-        made = self.algebra.negation(self.schema(value["not"], (place, "not"), scope))
+        loose = self._loose
+        schema = self.schema(value["not"], (place, "not"), scope)
+        if self._loose > loose:
+            return self.algebra.any  # what allows too much must not exclude
+        made = self.algebra.negation(schema)
         if made.kind == KIND_NEVER:
             self.conflict(place, keyword, "'not' excludes every value")
         return made
@@ -419,9 +443,13 @@ class Translator:
         if "then" not in value and "else" not in value:
             return self.algebra.any
         algebra = self.algebra
+        loose = self._loose
         condition = self.schema(value["if"], (place, "if"), scope)
+        is_loose = self._loose > loose
         then = self.schema(value.get("then", True), (place, "then"), scope)
         otherwise = self.schema(value.get("else", True), (place, "else"), scope)
+        if is_loose:
+            return algebra.either(then, otherwise, place=place)
         # Both cases exclude each other, so that several conditions do not multiply.
         return algebra.either(
             algebra.both(condition, then),
@@ -520,12 +548,12 @@ class Translator:
             self.malformed(place, keyword, "has to be true or false")
         return found
 
-    def format_name(self, value: Mapping[str, Any], place: Place) -> str:
+    def format_name(self, value: Mapping[str, Any], place: Place, scope: Scope) -> str:
         """The value of ``format``; what is not known is noted, or refused if the options say so."""
         name = value["format"]
         if not isinstance(name, str):
             self.malformed(place, "format", "has to be a string")
-        if string_format(name, self.dialect.name) is None and number_format(name) is None:
+        if string_format(name, scope.dialect.name) is None and number_format(name) is None:
             reason = f"the format {name!r} is not known, so that it is an annotation"
             if self._options.strict_formats:
                 raise SchemaError(reason, pointer=pointer_of(place), keyword="format")
@@ -539,7 +567,8 @@ class Translator:
         raise _Malformed(reason, pointer=pointer_of(place), keyword=keyword)
 
     def unenforced(self, place: Place, keyword: str, reason: str) -> None:
-        """Report a keyword that cannot be enforced."""
+        """Report a keyword that cannot be enforced: what it is part of allows too much."""
+        self._loose += 1
         self._report.unenforced(pointer_of(place), keyword, reason)
 
     def conflict(self, place: Place, keyword: str, reason: str) -> None:

@@ -15,7 +15,6 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from llgx.errors import SchemaError
 from llgx.json_schema import constraints
 from llgx.json_schema.dialects import BASE
 from llgx.json_schema.meet import make_array
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["schema"]
 
+_KEYWORDS: Final = ("unevaluatedItems", "unevaluatedProperties")
 _MOST_OUTCOMES: Final = 64
 _DEEPEST: Final = 40
 
@@ -67,8 +67,18 @@ _Outcomes = dict[_Evaluated, Schema]
 
 def schema(t: Translator, value: Mapping[str, Any], place: Place, scope: Scope) -> Schema:
     """The formula of a schema object with one of the two keywords."""
-    outcomes = _Outcome(t).of_object(value, place, scope)
+    try:
+        outcomes = _Outcome(t).of_object(value, place, scope)
+    except _TooMany as error:
+        keyword = next(name for name in _KEYWORDS if name in value)
+        t.unenforced(place, keyword, str(error))
+        rest = {name: item for name, item in value.items() if name not in _KEYWORDS}
+        return t.object_schema(rest, place, scope)
     return t.algebra.either(*outcomes.values(), place=place)
+
+
+class _TooMany(Exception):
+    """More outcomes than are told apart, or deeper ones."""
 
 
 class _Outcome:
@@ -85,9 +95,8 @@ class _Outcome:
         if id(value) in self._active:
             return {}  # the least set that satisfies its own equation
         if len(self._active) >= _DEEPEST:
-            raise SchemaError(
-                f"more than {_DEEPEST} schemas inside one another below unevaluated keywords",
-                pointer=pointer_of(place),
+            raise _TooMany(
+                f"it would have to look through more than {_DEEPEST} schemas inside one another"
             )
         self._active.add(id(value))
         try:
@@ -117,14 +126,11 @@ class _Outcome:
                     has_base = True
                     base = t.base(value, seen, place, scope)
                     mine = {self._evaluated(value, place, scope): base}
-                    current = self._product(current, mine, place)
-            elif bits and keyword not in ("unevaluatedItems", "unevaluatedProperties"):
+                    current = self._product(current, mine)
+            elif bits and keyword not in _KEYWORDS:
                 options = self._of_applicator(keyword, value, place, scope)
-                current = self._product(current, options, place)
-        for keyword, close in (
-            ("unevaluatedItems", self._close_items),
-            ("unevaluatedProperties", self._close_members),
-        ):
+                current = self._product(current, options)
+        for keyword, close in zip(_KEYWORDS, (self._close_items, self._close_members), strict=True):
             if keyword in value and keyword in known:
                 rest = t.schema(value[keyword], (place, keyword), scope)
                 current = self._joined(close(part, done, rest) for done, part in current.items())
@@ -202,12 +208,12 @@ class _Outcome:
             if keyword == "allOf":
                 current: _Outcomes = {_NOTHING: t.algebra.any}
                 for outcomes in each:
-                    current = self._product(current, outcomes, place)
+                    current = self._product(current, outcomes)
                 return current
             if keyword == "anyOf":
-                return self._any_of(each, place)
+                return self._any_of(each)
             schemas = [t.schema(branch, (inside, i), scope) for i, branch in enumerate(branches)]
-            return self._one_of(each, schemas, place)
+            return self._one_of(each, schemas)
         if keyword == "if":
             return self._if(value, place, scope)
         if keyword in ("dependentSchemas", "dependencies"):
@@ -220,7 +226,7 @@ class _Outcome:
         target = self._t.target(keyword, value, place, scope)
         return self.of(target.contents, target.place, target.scope)
 
-    def _any_of(self, each: list[_Outcomes], place: Place) -> _Outcomes:
+    def _any_of(self, each: list[_Outcomes]) -> _Outcomes:
         algebra = self._t.algebra
         current: _Outcomes = {}
         for outcomes in each:
@@ -232,17 +238,17 @@ class _Outcome:
                     # Where one of the two evaluates all of it, it need not take the other.
                     if union not in (old, done):
                         grown.append((union, algebra.both(other, part)))
-            current = self._limited(self._joined(grown), place)
+            current = self._limited(self._joined(grown))
         return current
 
-    def _one_of(self, each: list[_Outcomes], schemas: list[Schema], place: Place) -> _Outcomes:
+    def _one_of(self, each: list[_Outcomes], schemas: list[Schema]) -> _Outcomes:
         algebra = self._t.algebra
         pairs = []
         for index, outcomes in enumerate(each):
             others = [algebra.negation(s) for i, s in enumerate(schemas) if i != index]
             for done, part in outcomes.items():
                 pairs.append((done, algebra.both(part, *others)))
-        return self._limited(self._joined(pairs), place)
+        return self._limited(self._joined(pairs))
 
     def _if(self, value: Mapping[str, Any], place: Place, scope: Scope) -> _Outcomes:
         t = self._t
@@ -250,9 +256,9 @@ class _Outcome:
         failed = t.algebra.negation(t.schema(value["if"], (place, "if"), scope))
         then = self.of(value.get("then", True), (place, "then"), scope)
         otherwise = self.of(value.get("else", True), (place, "else"), scope)
-        succeeded = self._product(condition, then, place)
-        missed = self._product({_NOTHING: failed}, otherwise, place)
-        return self._limited(self._joined([*succeeded.items(), *missed.items()]), place)
+        succeeded = self._product(condition, then)
+        missed = self._product({_NOTHING: failed}, otherwise)
+        return self._limited(self._joined([*succeeded.items(), *missed.items()]))
 
     def _dependencies(
         self, keyword: str, value: Mapping[str, Any], place: Place, scope: Scope
@@ -265,22 +271,21 @@ class _Outcome:
                 then = {_NOTHING: t.present((name, *t.names_of(names, place, keyword)))}
             else:
                 found = self.of(needed, ((place, keyword), name), scope)
-                then = self._product({_NOTHING: t.present((name,))}, found, place)
+                then = self._product({_NOTHING: t.present((name,))}, found)
             options = self._joined([(_NOTHING, t.absent(name)), *then.items()])
-            current = self._product(current, options, place)
+            current = self._product(current, options)
         return current
 
     # Outcomes
 
-    def _product(self, left: _Outcomes, right: _Outcomes, place: Place) -> _Outcomes:
+    def _product(self, left: _Outcomes, right: _Outcomes) -> _Outcomes:
         both = self._t.algebra.both
         return self._limited(
             self._joined(
                 (one.joined(other), both(part, more))
                 for one, part in left.items()
                 for other, more in right.items()
-            ),
-            place,
+            )
         )
 
     def _joined(self, pairs: Iterable[tuple[_Evaluated, Schema]]) -> _Outcomes:
@@ -290,11 +295,9 @@ class _Outcome:
                 parts.setdefault(done, []).append(part)
         return {done: self._t.algebra.either(*some) for done, some in parts.items()}
 
-    def _limited(self, outcomes: _Outcomes, place: Place) -> _Outcomes:
+    def _limited(self, outcomes: _Outcomes) -> _Outcomes:
         if len(outcomes) <= _MOST_OUTCOMES:
             return outcomes
-        raise SchemaError(
-            f"more than {_MOST_OUTCOMES} combinations of subschemas decide what is unevaluated",
-            pointer=pointer_of(place),
-            keyword="unevaluatedProperties",
+        raise _TooMany(
+            f"more than {_MOST_OUTCOMES} combinations of subschemas decide what is unevaluated"
         )
