@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import decimal
 import enum
+import inspect
 import json
 import subprocess
 import sys
@@ -184,6 +185,25 @@ def test_deep_schemas_end_in_a_result(level: str, end: str) -> None:
         closing = "}"
     document = load(level * 5_000 + end + closing * 5_000, Limits(nesting=10**6))
     build(document, Options(), Report())[1].groups  # noqa: B018
+
+
+def test_a_shallow_stack_is_enough() -> None:
+    """With 350 frames to spare, as in an application that is deep in calls itself."""
+    schema: dict[str, Any] = {"type": "string"}
+    for level in range(60):
+        left = {"properties": {"a": schema}, "required": ["a"]}
+        right = {"properties": {"b": schema, "c": {"const": level}}, "required": ["b"]}
+        schema = {"type": "object", "oneOf": [left, right], "not": {"required": ["d"]}}
+        if level % 4 == 0:
+            schema = {"anyOf": [schema, {"not": {"allOf": [schema]}, "type": "array"}]}
+    depth = len(inspect.stack())
+    old = sys.getrecursionlimit()
+    sys.setrecursionlimit(depth + 350)
+    try:
+        found = schema_of(schema)
+        assert found.groups
+    finally:
+        sys.setrecursionlimit(old)
 
 
 def test_long_chains_of_references() -> None:

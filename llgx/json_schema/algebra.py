@@ -59,7 +59,7 @@ from llgx.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["Algebra", "resolve", "types_of"]
 
-_DEEPEST: Final = 40  # formulas worked out inside one another; each takes a few Python frames
+_DEEPEST: Final = 20  # formulas worked out inside one another; each takes a few Python frames
 _MANY: Final = 12  # from so many groups on, a product drops those without a value on the way
 _NO_CUT: Final = 1 << 60
 

@@ -56,7 +56,7 @@ from llgx.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["SchemaOptions", "Translator", "build"]
 
-_DEEPEST: Final = 24  # schemas translated inside one another; each takes a few Python frames
+_DEEPEST: Final = 16  # schemas translated inside one another; each takes a few Python frames
 _LONGEST_MESSAGE: Final = 300
 _TYPES: Final = ("null", "boolean", "number", "string", "array", "object")
 _SINGLE_TYPES: Final = {name: (name,) for name in (*_TYPES, "integer")}
