@@ -1,0 +1,182 @@
+"""From a schema to a grammar: loading, the algebra, emission, and the places that ask for it.
+
+:func:`compile_schema` makes a whole grammar, :func:`embed` adds a schema to a grammar that is being
+built. Both are linear in the normal form of the schema.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from llgx import ir
+from llgx.errors import SchemaError
+from llgx.json_schema import emit_expand
+from llgx.json_schema.emit import Emitter
+from llgx.json_schema.keywords import build
+from llgx.json_schema.loading import Document, load
+from llgx.json_schema.normal import Schema
+from llgx.json_schema.options import DEFAULT_OPTIONS, Options
+from llgx.json_schema.report import Report
+from llgx.json_schema.style import Style
+from llgx.limits import DEFAULT_LIMITS, Limits
+
+__all__ = ["compile_schema", "embed"]
+
+_FLAT = ir.ParamExpr("const", 0)
+
+
+def compile_schema(
+    source: object, options: Options = DEFAULT_OPTIONS, *, limits: Limits = DEFAULT_LIMITS
+) -> ir.GrammarIR:
+    """The grammar of the JSON texts that the schema ``source`` allows.
+
+    ``source`` is what :func:`llgx.json_schema.loading.load` takes. Raises :class:`SchemaError` with
+    a JSON pointer for a schema that is malformed, unsatisfiable or not enforceable,
+    :class:`LimitError` for one that takes too much work, ``ValueError`` for an option that is
+    malformed.
+    """
+    emitter, start, report = _emit(source, options, limits)
+    rules = emitter.rules
+    skip = -1
+    if emitter.style.skip is not None:
+        skip = emitter.ref(emitter.style.skip).index
+    if isinstance(start, ir.TerminalRef) or start.argument is not None:
+        if isinstance(start, ir.RuleRef):
+            start = ir.RuleRef(start.index, _FLAT)
+        rules.append(ir.Rule("start", [ir.Production((start,))]))
+        start = ir.RuleRef(len(rules) - 1)
+    return ir.GrammarIR(
+        rules=rules,
+        terminals=emitter.terminals,
+        start=start.index,
+        skip=[skip],
+        skip_once=True,
+        warnings=emitter.warnings,
+        unenforced=report.entries,
+    )
+
+
+def embed(
+    source: object,
+    options: Options = DEFAULT_OPTIONS,
+    *,
+    rules: list[ir.Rule],
+    terminals: list[ir.Terminal],
+    skip: list[int],
+    first_skip_class: int = 0,
+    limits: Limits = DEFAULT_LIMITS,
+) -> tuple[ir.Symbol, list[tuple[str, str, str]], list[str]]:
+    """Add the schema ``source`` to a grammar under construction.
+
+    Appends to ``rules``, ``terminals`` and ``skip``; what the JSON text skips is the last class of
+    ``skip``, at most once per gap. The first lexeme of the text has ``first_skip_class``, so that
+    what the surrounding grammar skips may stand before it, and white space of JSON may not. Gives
+    the symbol that derives the texts, what is not enforced, and warnings. Raises as
+    :func:`compile_schema` does; then nothing has been added.
+    """
+    skip_class = len(skip)
+    emitter, start, report = _emit(
+        source, options, limits, skip_class, len(rules), len(terminals)
+    )
+    space = -1
+    if emitter.style.skip is not None:
+        space = emitter.ref(emitter.style.skip).index
+    if isinstance(start, ir.RuleRef) and start.argument is not None:
+        start = ir.RuleRef(start.index, _FLAT)
+    start = _Leading(emitter, len(rules), len(terminals), first_skip_class).symbol(start)
+    rules += emitter.rules
+    terminals += emitter.terminals
+    skip.append(space)
+    return start, report.entries, emitter.warnings
+
+
+def _emit(
+    source: object,
+    options: Options,
+    limits: Limits,
+    skip_class: int = 0,
+    first_rule: int = 0,
+    first_terminal: int = 0,
+) -> tuple[Emitter, ir.Symbol, Report]:
+    document = load(source, limits)
+    options, document = _guided(options, document)
+    report = Report(options.records)
+    style = Style.of(options)
+    algebra, schema = build(document, options, report, limits)
+    if schema.is_never:
+        raise _unsatisfiable(schema)
+    emitter = Emitter(
+        style,
+        algebra,
+        report,
+        any_order=options.property_order == "any",
+        skip_class=skip_class,
+        first_rule=first_rule,
+        first_terminal=first_terminal,
+    )
+    start = emitter.value(schema)
+    emitter.finish()
+    emit_expand.expand(emitter.rules, emitter.written_out, first_rule)
+    return emitter, start, report
+
+
+def _guided(options: Options, document: Document) -> tuple[Options, Document]:
+    """The options with those of ``x-guidance`` at the root, which is not the schema's business."""
+    contents: Any = document.contents
+    if not isinstance(contents, dict) or "x-guidance" not in contents:
+        return options, document
+    options = options.over(contents["x-guidance"])
+    rest = {name: value for name, value in contents.items() if name != "x-guidance"}
+    return options, Document(rest)
+
+
+def _unsatisfiable(schema: Schema) -> SchemaError:
+    return SchemaError("no JSON value satisfies the schema", pointer=schema.pointer)
+
+
+class _Leading:
+    """Copies of rules whose first lexeme has another skip class."""
+
+    def __init__(
+        self, emitter: Emitter, first_rule: int, first_terminal: int, skip_class: int
+    ) -> None:
+        self._emitter = emitter
+        self._first_rule = first_rule
+        self._first_terminal = first_terminal
+        self._skip_class = skip_class
+        self._rules: dict[int, int] = {}
+        self._terminals: dict[int, ir.TerminalRef] = {}
+        self._todo: list[tuple[ir.Rule, ir.Rule]] = []
+
+    def symbol(self, symbol: ir.Symbol) -> ir.Symbol:
+        """``symbol`` with its first lexeme, which all its productions begin with, in the class."""
+        result = self._replace(symbol)
+        while self._todo:
+            source, copy = self._todo.pop()
+            for production in source.productions:
+                first, *others = production.symbols
+                copy.productions.append(
+                    ir.Production((self._replace(first), *others), production.condition)
+                )
+        return result
+
+    def _replace(self, symbol: ir.Symbol) -> ir.Symbol:
+        emitter = self._emitter
+        if isinstance(symbol, ir.TerminalRef):
+            terminal = emitter.terminals[symbol.index - self._first_terminal]
+            found = self._terminals.get(symbol.index)
+            if found is None:
+                found = ir.TerminalRef(self._first_terminal + len(emitter.terminals))
+                emitter.terminals.append(
+                    dataclasses.replace(terminal, skip_class=self._skip_class)
+                )
+                self._terminals[symbol.index] = found
+            return found
+        index = self._rules.get(symbol.index)
+        if index is None:
+            source = emitter.rules[symbol.index - self._first_rule]
+            copy, reference = emitter.new_rule(source.parametric)
+            index = self._rules[symbol.index] = reference.index
+            self._todo.append((source, copy))
+        return ir.RuleRef(index, symbol.argument)

@@ -1,0 +1,263 @@
+"""Lists that have to be remembered: bits and counters in the parameter of a rule.
+
+A :class:`Machine` is a finite automaton over the steps (items, members) of one list. Its state is
+the 64-bit parameter of its rules: bits that say what has come, and counters that start so that full
+means all ones, which is where ``incr`` saturates. So each effect is idempotent once it has
+saturated, and states that have the same future are equal.
+
+A step whose effects are all saturated leaves the state as it is. Such steps stand in left-recursive
+lists, so that the parser returns to the same row; steps that change the state are nested to the
+right, at most as deep as the state has changes.
+
+Guards alone cannot see a dead end (a counter that can no longer be filled). So a machine with few
+states is written out, one rule for each rule and state (:mod:`llgx.json_schema.emit_expand`), and
+what derives nothing is dropped like any other rule; only a machine beyond that size keeps its
+parameters, with guards that leave enough room.
+
+The construction is that of bit-vector automata for existential obligations in Attouche et al.,
+"Witness Generation for JSON Schema" (VLDB 2022), section 6, with counters added.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from llgx import ir
+
+if TYPE_CHECKING:
+    from llgx.json_schema.emit import Emitter, Symbols
+
+__all__ = ["Counter", "Machine", "Step", "TooManyBits", "both"]
+
+_SELF: Final = ir.ParamExpr("self")
+_MOST_STATES: Final = 500
+
+
+class TooManyBits(Exception):
+    """The obligations of one list do not fit into a parameter."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Counter:
+    """Bits ``begin`` to ``end - 1``, counting ``most`` up to all ones."""
+
+    begin: int
+    end: int
+    most: int
+
+    @property
+    def effect(self) -> ir.ParamExpr:
+        """One more."""
+        return ir.ParamExpr("incr", self.begin, self.end)
+
+    @property
+    def is_full(self) -> ir.Condition:
+        """All have been counted."""
+        return ir.Condition("is_ones", self.begin, self.end)
+
+    @property
+    def has_room(self) -> ir.Condition:
+        """At least one more may be counted."""
+        return ir.Condition("not", items=(self.is_full,))
+
+    def at_least(self, count: int) -> ir.Condition | None:
+        """So many have been counted; None if that always holds."""
+        if count <= 0:
+            return None
+        return ir.Condition("ge", self.begin, self.end, self._start + count)
+
+    def at_most(self, count: int) -> ir.Condition | None:
+        """No more than so many have been counted; None if that always holds."""
+        if count >= self.most:
+            return None
+        if count < 0:
+            return ir.Condition("not", items=(ir.Condition("true"),))
+        return ir.Condition("le", self.begin, self.end, self._start + count)
+
+    @property
+    def _start(self) -> int:
+        return (1 << (self.end - self.begin)) - 1 - self.most
+
+    @property
+    def start(self) -> int:
+        """The parameter before anything is counted."""
+        return self._start << self.begin
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+    """One alternative for an item or member: its symbols, what it does, and when it may come.
+
+    Guards say where a counter must not overflow; they need not say what the effects imply.
+    """
+
+    symbols: Symbols
+    effects: tuple[ir.ParamExpr, ...] = ()
+    guard: ir.Condition | None = None
+
+
+class Machine:
+    """State and rules of one list. Raises :class:`TooManyBits`."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        self._emitter = emitter
+        self._limit = 48 if emitter.deep else 64
+        self._used = 0
+        self._states = 1
+        self._is_written_out = False
+        self._after: dict[tuple[int, tuple[ir.ParamExpr, ...]], ir.RuleRef] = {}
+        self.start = 0
+
+    def counter(self, most: int) -> Counter:
+        """A counter up to ``most``, at least 1."""
+        begin = self._take(most.bit_length())
+        counter = Counter(begin, self._used, most)
+        self.start |= counter.start
+        self._states *= most + 1
+        return counter
+
+    def bits(self, count: int) -> int:
+        """The first of ``count`` bits in a row, all clear at first."""
+        self._states <<= count
+        return self._take(count)
+
+    def _take(self, width: int) -> int:
+        begin = self._used
+        if begin + width > self._limit:
+            raise TooManyBits
+        self._used += width
+        return begin
+
+    def write_out(self, places: int) -> bool:
+        """Have the machine written out if the states of all ``places`` together are few."""
+        small = self._states * (places + 1) <= _MOST_STATES
+        self._is_written_out = small and not self._emitter.deep
+        return self._is_written_out
+
+    # Rules
+
+    def inside(self, symbols: Symbols) -> Symbols:
+        """``symbols`` as parts of a step: their rules know nothing of this machine."""
+        if not self._emitter.deep:
+            return symbols
+        return tuple(
+            symbol if isinstance(symbol, ir.TerminalRef)
+            # The lines of this list are rules too, and read the same depth.
+            else ir.RuleRef(symbol.index, _ONLY_DEPTH if symbol.argument == _SELF else symbol.argument)
+            for symbol in symbols
+        )
+
+    def then(self, rule: ir.RuleRef, effects: Sequence[ir.ParamExpr]) -> ir.RuleRef:
+        """``rule`` in the state after ``effects``."""
+        if not effects:
+            return ir.RuleRef(rule.index, _SELF)
+        if len(effects) == 1:
+            return ir.RuleRef(rule.index, effects[0])
+        # One rule for each further effect: an argument is a single operation.
+        key = (rule.index, tuple(effects[1:]))
+        found = self._after.get(key)
+        if found is None:
+            helper, found = self._emitter.new_rule(True)
+            helper.productions.append(ir.Production((self.then(rule, effects[1:]),)))
+            self._after[key] = found
+        return ir.RuleRef(found.index, effects[0])
+
+    def begin(self, rule: ir.RuleRef) -> ir.RuleRef:
+        """``rule`` in the first state."""
+        if self._is_written_out:
+            self._emitter.written_out.append(rule.index)
+        if not self._emitter.deep:
+            return ir.RuleRef(rule.index, ir.ParamExpr("const", self.start))
+        return ir.RuleRef(rule.index, ir.ParamExpr("bit_or", self.start))
+
+    def rule(
+        self, alternatives: Iterable[tuple[Symbols, ir.Condition | None]] = ()
+    ) -> tuple[ir.Rule, ir.RuleRef]:
+        """A rule of the machine."""
+        rule, reference = self._emitter.new_rule(True)
+        rule.productions += [ir.Production(symbols, guard) for symbols, guard in alternatives]
+        return rule, reference
+
+    def rest(self, steps: Iterable[Step], accept: ir.Condition | None) -> ir.RuleRef:
+        """Any number of further steps, each after a comma, up to a state that ``accept`` holds in.
+
+        The rule may derive nothing.
+        """
+        comma = self._emitter.comma
+        comma = self.inside(comma)
+        rest, here = self.rule()
+        rest.productions.append(ir.Production((), accept))
+        still: list[tuple[Symbols, ir.Condition | None]] = []
+        moving: list[tuple[Symbols, ir.Condition | None]] = []
+        for step in steps:
+            symbols = (*comma, *self.inside(step.symbols))
+            saturated = both(*map(_saturated, step.effects))
+            if saturated is None:
+                still.append((symbols, step.guard))
+                continue
+            if not _contradict(step.guard, saturated):
+                still.append((symbols, both(step.guard, saturated)))
+            changes = ir.Condition("not", items=(saturated,))
+            moving.append(((*symbols, self.then(here, step.effects)), both(step.guard, changes)))
+        loop: ir.RuleRef | None = None
+        if still:
+            if len(still) > 1:
+                still = [((self.rule(still)[1],), None)]
+            [(symbols, guard)] = still
+            body, loop = self.rule(((symbols, guard),))
+            body.productions.append(ir.Production((loop, *symbols), guard))
+            rest.productions.append(ir.Production((loop,), accept))
+        if moving:
+            if loop is not None and len(moving) > 1:
+                moving = [((self.rule(moving)[1],), None)]
+            for symbols, guard in moving:
+                rest.productions.append(ir.Production(symbols, guard))
+                if loop is not None:
+                    rest.productions.append(ir.Production((loop, *symbols), guard))
+        return here
+
+    def first(
+        self, steps: Iterable[Step], accept: ir.Condition | None, after: ir.RuleRef
+    ) -> ir.RuleRef:
+        """Nothing, if the first state may be the last; or one of ``steps`` and then ``after``."""
+        emitter = self._emitter
+        rule, here = self.rule((((), accept),))
+        enter, leave = self.inside(emitter.enter), self.inside(emitter.leave)
+        for step in steps:
+            symbols = (*enter, *self.inside(step.symbols), self.then(after, step.effects), *leave)
+            rule.productions.append(ir.Production(symbols, step.guard))
+        return here
+
+
+_ONLY_DEPTH: Final = ir.ParamExpr("bit_and", ((1 << 16) - 1) << 48)
+
+
+def both(*conditions: ir.Condition | None) -> ir.Condition | None:
+    """All of ``conditions``; None stands for one that always holds."""
+    parts = tuple(condition for condition in conditions if condition is not None)
+    if not parts:
+        return None
+    return parts[0] if len(parts) == 1 else ir.Condition("and", items=parts)
+
+
+def _saturated(effect: ir.ParamExpr) -> ir.Condition:
+    """That ``effect`` changes nothing."""
+    if effect.op == "incr":
+        return ir.Condition("is_ones", effect.a, effect.b)
+    return ir.Condition("bit_set", effect.a)
+
+
+def _contradict(guard: ir.Condition | None, saturated: ir.Condition) -> bool:
+    """Whether the two exclude each other in one of the ways that guards are written."""
+    if guard is None:
+        return False
+    guards = guard.items if guard.op == "and" else (guard,)
+    facts = saturated.items if saturated.op == "and" else (saturated,)
+    for part in guards:
+        if part.op == "not" and part.items[0] in facts:
+            return True
+        if part.op == "bit_clear" and ir.Condition("bit_set", part.a) in facts:
+            return True
+    return False

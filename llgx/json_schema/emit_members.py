@@ -1,0 +1,314 @@
+"""Emission of objects whose members have to be counted, or remembered, or may come in any order.
+
+What has to be remembered becomes the state of a :class:`Machine`:
+
+- ``minProperties`` and ``maxProperties``: a counter of the members that are not required;
+- members that must exist with some name and value: a bit each. A member that satisfies such an
+  obligation is an alternative of its own, whose value lies in both schemas;
+- in any order: a bit for each key, or beyond the bits that there are one counter of required keys,
+  when equal keys are kept apart by distinct lexemes;
+- a finite set of further names: a counter of how many of them have been used.
+
+In schema order the named keys are walked first, with two rules for each: one where no member has
+come yet, one where a comma is due.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Final
+
+from llgx import ir
+from llgx.json_schema.emit_machine import Counter, Machine, Step, TooManyBits, both
+from llgx.json_schema.normal import Cell, Member, ObjectGroup, Schema
+
+if TYPE_CHECKING:
+    from llgx.json_schema.emit import Emitter, Symbols
+
+__all__ = ["productions"]
+
+_KEY_BITS: Final = 40  # keys in any order that are remembered one by one
+_MOST_CLAIMS: Final = 6  # obligations that one member may satisfy at once
+
+
+def productions(emitter: Emitter, group: ObjectGroup, schema: Schema) -> list[Symbols]:
+    """The texts of the objects of ``group``.
+
+    What takes more than the bits of a parameter is reported, and then not enforced.
+    """
+    if len(group.some) > _KEY_BITS:
+        reason = f"more than {_KEY_BITS} members that must exist are not remembered"
+        emitter.report.unenforced(schema.pointer, "patternProperties", reason)
+        group = dataclasses.replace(group, some=())
+    try:
+        first = _Members(emitter, group, one_by_one=True).first()
+    except TooManyBits:
+        try:
+            first = _Members(emitter, group, one_by_one=False).first()
+        except TooManyBits:
+            reason = "counts and keys to remember take more than 64 bits"
+            emitter.report.unenforced(schema.pointer, "properties", reason)
+            group = dataclasses.replace(group, some=(), low=0, high=None)
+            first = _Members(emitter, group, one_by_one=False).first()
+    return emitter.machine_in_brackets(emitter.open_object, first, emitter.close_object)
+
+
+@dataclasses.dataclass(slots=True)
+class _Alternative:
+    """One way in which a member may be: a value, and the obligations that it satisfies."""
+
+    value: Symbols
+    claims: frozenset[int]
+
+
+class _Members:
+    """The machine of one object."""
+
+    def __init__(self, emitter: Emitter, group: ObjectGroup, one_by_one: bool) -> None:
+        self._emitter = emitter
+        self._machine = machine = Machine(emitter)
+        self._group = group
+        self._some = group.some
+        required = group.required
+        self._low = max(0, group.low - len(required))
+        self._high = None if group.high is None else group.high - len(required)
+        self._members = group.members
+        self._cells = self._split_cells() if self._high != 0 else []
+        if self._high == 0:
+            self._members = tuple(m for m in group.members if m.name in required)
+        self._any_order = emitter.any_order and not emitter.compares
+        optional = len(self._members) - len(required)
+        room: int | None = optional
+        for names, _, _ in self._cells:
+            values = names.values
+            room = None if room is None or values is None else room + len(values)
+        self._optional_left = room
+        # Obligations, required keys and all keys, each in bits side by side.
+        self._some_bit = machine.bits(len(self._some)) if self._some else 0
+        self._key_bit: dict[str, int] = {}
+        self._required: Counter | None = None
+        self._required_bits = 0
+        self._distinct_keys = False
+        if self._any_order:
+            if one_by_one and len(self._members) <= _KEY_BITS:
+                ordered = [m.name for m in self._members if m.name in required]
+                ordered += [m.name for m in self._members if m.name not in required]
+                if ordered:
+                    begin = self._required_bits = machine.bits(len(ordered))
+                    self._key_bit = {name: begin + i for i, name in enumerate(ordered)}
+            else:
+                self._distinct_keys = True
+                if required:
+                    self._required = machine.counter(len(required))
+        self._count: Counter | None = None
+        most = self._low if self._high is None else self._high
+        self._is_bounded = self._high is not None and (room is None or self._high < room)
+        if self._low or self._is_bounded:
+            self._count = machine.counter(most)
+        elif self._distinct_keys and room:
+            # All of them used: no comma may come after that.
+            self._count = machine.counter(room)
+            self._is_bounded = True
+        # Where texts are compared, one member of the cells at most: their order would show.
+        self._others: Counter | None = None
+        if emitter.compares and self._cells:
+            self._others = machine.counter(1)
+        self._used: dict[int, Counter] = {}
+        for at, (names, _, _) in enumerate(self._cells):
+            if names.values is not None:
+                self._used[at] = machine.counter(len(names.values))
+        places = 0 if self._any_order else len(self._members)
+        can_fail = bool(self._some or self._low or self._is_bounded)
+        self._is_small = can_fail and machine.write_out(places)
+
+    # What a member may be
+
+    def _split_cells(self) -> list[tuple[object, Schema, tuple[int, ...]]]:
+        """The cells, cut so that each obligation speaks of all names of a part or of none."""
+        parts = [(cell.names, cell.schema, ()) for cell in self._group.cells]
+        for number, some in enumerate(self._some):
+            cut = []
+            for names, schema, obligations in parts:
+                inside = names.meet(some.names)
+                if inside.is_empty():
+                    cut.append((names, schema, obligations))
+                    continue
+                cut.append((inside, schema, (*obligations, number)))
+                outside = names.meet(some.names.complement())
+                if not outside.is_empty():
+                    cut.append((outside, schema, obligations))
+            parts = cut
+        return parts
+
+    def _alternatives(self, schema: Schema, obligations: tuple[int, ...]) -> list[_Alternative]:
+        """Each set of obligations that a value of ``schema`` may satisfy, with such values."""
+        emitter = self._emitter
+        found: list[tuple[Schema, frozenset[int]]] = [(schema, frozenset())]
+        for number in obligations[:_MOST_CLAIMS]:
+            extended: list[tuple[Schema, frozenset[int]]] = []
+            for part, claims in found:
+                narrower = emitter.algebra.both(part, self._some[number].schema)
+                if narrower.is_never:
+                    extended.append((part, claims))
+                    continue
+                extended.append((narrower, claims | {number}))
+                if narrower is not part:
+                    extended.append((part, claims))
+            found = extended
+        return [_Alternative((emitter.value(part),), claims) for part, claims in found]
+
+    def _step(
+        self, key: Symbols, alternative: _Alternative, own: tuple[ir.ParamExpr, ...], counts: bool,
+        guard: ir.Condition | None,
+    ) -> Step:
+        """A member as a step; ``counts`` when it is not a required one."""
+        effects = list(own)
+        effects += [
+            ir.ParamExpr("set_bit", self._some_bit + number)
+            for number in sorted(alternative.claims)
+        ]
+        if counts and self._count is not None:
+            effects.append(self._count.effect)
+            if self._is_bounded:
+                guard = both(guard, self._count.has_room, self._room(alternative.claims))
+        return Step((*key, *alternative.value), tuple(effects), guard)
+
+    def _room(self, claims: frozenset[int]) -> ir.Condition | None:
+        """After one more member, each obligation that is left has room for a member of its own.
+
+        Only where the machine is too large to be written out.
+        """
+        if self._is_small or not self._some or self._high is None or self._count is None:
+            return None
+        number = len(self._some)
+        parts: list[ir.Condition] = []
+        begin, end = self._some_bit, self._some_bit + number
+        for left in range(1, number + 1):
+            satisfied = number - left + 1 - len(claims)
+            if satisfied <= 0:
+                continue
+            few = ir.Condition("bit_count_ge", begin, end, satisfied)
+            room = self._count.at_most(self._high - 1 - left)
+            if room is not None:
+                parts.append(ir.Condition("or", items=(few, room)))
+        return both(*parts)
+
+    def _cell_steps(self) -> list[Step]:
+        steps: list[Step] = []
+        for at, (names, schema, obligations) in enumerate(self._cells):
+            key = self._emitter.distinct_key(names)
+            own: tuple[ir.ParamExpr, ...] = ()
+            guard: ir.Condition | None = None
+            used = self._used.get(at)
+            if used is not None:
+                own, guard = (used.effect,), used.has_room
+            if self._others is not None:
+                own, guard = (*own, self._others.effect), both(guard, self._others.has_room)
+            for alternative in self._alternatives(schema, obligations):
+                steps.append(self._step(key, alternative, own, True, guard))
+        return steps
+
+    def _member_alternatives(self, member: Member) -> list[_Alternative]:
+        obligations = tuple(
+            number for number, some in enumerate(self._some) if some.names.contains(member.name)
+        )
+        return self._alternatives(member.schema, obligations)
+
+    def _accept(self) -> ir.Condition | None:
+        parts: list[ir.Condition | None] = []
+        if self._some:
+            begin = self._some_bit
+            parts.append(ir.Condition("is_ones", begin, begin + len(self._some)))
+        if self._key_bit and self._group.required:
+            begin = self._required_bits
+            parts.append(ir.Condition("is_ones", begin, begin + len(self._group.required)))
+        if self._required is not None:
+            parts.append(self._required.is_full)
+        if self._count is not None:
+            parts.append(self._count.at_least(self._low))
+        return both(*parts)
+
+    # The rules
+
+    def first(self) -> ir.RuleRef:
+        """The rule of the whole list, in its first state."""
+        machine = self._machine
+        steps = self._cell_steps()
+        if self._any_order:
+            steps += self._free_steps()
+        accept = self._accept()
+        rest = machine.rest(steps, accept)
+        first = machine.first(steps, accept, rest)
+        if not self._any_order:
+            first = self._walk(first, rest)
+        return machine.begin(first)
+
+    def _free_steps(self) -> list[Step]:
+        """The named members as steps that may come at any time, once each."""
+        emitter = self._emitter
+        steps: list[Step] = []
+        for member in self._members:
+            name = member.name
+            is_required = name in self._group.required
+            own: list[ir.ParamExpr] = []
+            guard: ir.Condition | None = None
+            key = emitter.key(name)
+            if self._distinct_keys:
+                key = emitter.distinct_name(name)
+                if is_required and self._required is not None:
+                    own.append(self._required.effect)
+                    guard = self._required.has_room
+            else:
+                bit = self._key_bit[name]
+                own.append(ir.ParamExpr("set_bit", bit))
+                guard = ir.Condition("bit_clear", bit)
+            for alternative in self._member_alternatives(member):
+                steps.append(self._step(key, alternative, tuple(own), not is_required, guard))
+        return steps
+
+    def _walk(self, first: ir.RuleRef, rest: ir.RuleRef) -> ir.RuleRef:
+        """The named members in order, and then ``rest``; before any member, ``first`` at last."""
+        machine, emitter = self._machine, self._emitter
+        comma = machine.inside(emitter.comma)
+        enter, leave = machine.inside(emitter.enter), machine.inside(emitter.leave)
+        left = 0 if all(names.values is not None for names, _, _ in self._cells) else None
+        for used in self._used.values():
+            left = None if left is None else left + used.most
+        unsupported = set(range(len(self._some)))
+        for _, _, obligations in self._cells:
+            unsupported -= set(obligations)
+        for member in reversed(self._members):
+            is_required = member.name in self._group.required
+            alternatives = self._member_alternatives(member)
+            taking: list[tuple[Symbols, Step]] = []
+            for alternative in alternatives:
+                guard = self._still_to_come(unsupported - alternative.claims)
+                step = self._step(emitter.key(member.name), alternative, (), not is_required, guard)
+                taking.append((machine.inside(step.symbols), step))
+            later, here = machine.rule(
+                ((*comma, *symbols, machine.then(rest, step.effects)), step.guard)
+                for symbols, step in taking
+            )
+            begin, before = machine.rule(
+                ((*enter, *symbols, machine.then(rest, step.effects), *leave), step.guard)
+                for symbols, step in taking
+            )
+            if not is_required:
+                skip = self._still_to_come(unsupported)
+                if left is not None and self._count is not None and not self._is_small:
+                    skip = both(skip, self._count.at_least(self._low - left))
+                later.productions.append(ir.Production((rest,), skip))
+                begin.productions.append(ir.Production((first,), skip))
+                left = None if left is None else left + 1
+            first, rest = before, here
+            for alternative in alternatives:
+                unsupported -= alternative.claims
+        return first
+
+    def _still_to_come(self, obligations: set[int] | frozenset[int]) -> ir.Condition | None:
+        """That ``obligations``, which nothing further on satisfies, are satisfied."""
+        if self._is_small:
+            return None
+        return both(
+            *(ir.Condition("bit_set", self._some_bit + number) for number in sorted(obligations))
+        )

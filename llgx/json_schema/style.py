@@ -1,0 +1,216 @@
+"""How the structure of JSON text is spelled under given options: terminals and what stands between.
+
+A :class:`Style` makes each terminal once and keeps it for later compilations: keys, the commas
+before them, brackets, plain strings and numbers. White space stands in the gaps between lexemes as a
+skip terminal, except where literals of structure are merged into one lexeme (``"key" :`` and, where
+nothing else can follow a value, ``, "key" :``): fewer lexemes are fewer rows. With an indent there
+is no skip terminal, and the gaps are symbols whose lines depend on the depth.
+
+Making a style costs about 50 µs; styles are kept by their options.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from typing import Final
+
+from llgx import ir
+from llgx.errors import GrammarError
+from llgx.json_schema.numbers import UNIQUE_NUMBERS, NumberSet, NumberSpelling
+from llgx.json_schema.options import DEFAULT_OPTIONS, Options
+from llgx.json_schema.quoting import StringSpelling
+from llgx.json_schema.strings import StringSet
+from llgx.regex import parse_rust
+from llgx.regex.build import concat, intersect, repeat
+
+__all__ = ["Style", "literal_name"]
+
+_SPACE: Final = ir.ByteSet(sum(1 << byte for byte in b" \t\n\r"))
+_SPACES: Final = ir.Repeat(_SPACE, 0, None)
+_KEPT_KEYS: Final = 8_192  # key terminals of one style, about 1 KB each
+_KEPT_SCALARS: Final = 1_024
+_NAME_LENGTH: Final = 60
+
+
+def literal_name(literals: list[str]) -> str:
+    """How messages speak of a terminal that is one of ``literals``."""
+    name = " | ".join(literals[:4])
+    if len(name) > _NAME_LENGTH:
+        return name[:_NAME_LENGTH] + "…"
+    return name if len(literals) <= 4 else f"{name} | …"
+
+
+class Style:
+    """The terminals of structure and of frequent scalars for one set of options. Get it by
+    :meth:`of`.
+
+    ``skip`` is the terminal for white space, or None. ``unit`` is the text of one indent, or None
+    for no lines. ``deep`` says whether the text of a gap depends on the depth.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.strings: StringSpelling = options.strings
+        self.numbers: NumberSpelling = options.numbers
+        self.unit: bytes | None = None
+        if options.indent is not None:
+            unit = options.indent if isinstance(options.indent, str) else " " * options.indent
+            self.unit = unit.encode()
+        self.deep = bool(self.unit)
+        space = None if self.unit is not None else _space(options)
+        gap = ir.EPSILON if space is None else repeat(space, 0, 1)
+        if space == ir.Repeat(_SPACE, 1, None):
+            gap = _SPACES
+        self.skip = None if space is None else ir.Terminal("white space", space)
+        self.comma_regex = _separator("item_separator", options.item_separator, b",")
+        colon = options.key_separator
+        if colon is None:
+            colon = ":" if self.unit is None else ": "
+        self.colon_regex = _separator("key_separator", colon, b":")
+        # After the quote of a key, and between a comma and the key, where they are one lexeme.
+        self._after_key = concat((gap, self.colon_regex))
+        self._after_key_data = (
+            self._after_key.data if isinstance(self._after_key, ir.Literal) else None
+        )
+        self._before_key = concat((self.comma_regex, gap))
+        self.comma = ir.Terminal('","', self.comma_regex)
+        self.colon = ir.Terminal('":"', self.colon_regex)
+        self.open_object = ir.Terminal('"{"', ir.Literal(b"{"))
+        self.close_object = ir.Terminal('"}"', ir.Literal(b"}"))
+        self.open_array = ir.Terminal('"["', ir.Literal(b"["))
+        self.open_unique_array = ir.Terminal('"["', ir.Literal(b"["), unique=True)
+        self.close_array = ir.Terminal('"]"', ir.Literal(b"]"))
+        any_string = StringSet.ANY.quoted(self.strings)
+        self.string = ir.Terminal("string", any_string)
+        self.any_key = ir.Terminal("key", any_string, distinct=True)
+        self.any_member = ir.Terminal("key", concat((any_string, self._after_key)))
+        self.number = ir.Terminal("number", NumberSet.ANY.regex(self.numbers))
+        self.integer = ir.Terminal("integer", NumberSet.INTEGERS.regex(self.numbers))
+        self.boolean = ir.Terminal(
+            "boolean", ir.Alternation((ir.Literal(b"true"), ir.Literal(b"false")))
+        )
+        self.null = ir.Terminal('"null"', ir.Literal(b"null"))
+        self._options = options
+        self._plain = self.strings == DEFAULT_OPTIONS.strings
+        self._keys: dict[tuple[str, bool, bool], ir.Terminal] = {}
+        self._scalars: dict[StringSet | NumberSet, ir.Terminal] = {}
+
+    @staticmethod
+    def of(options: Options) -> Style:
+        """The style of ``options``; raises ``ValueError`` for a regex among them that is none."""
+        return _style(options)
+
+    @property
+    def unique(self) -> Style:
+        """The same, but with one text only for each number and string."""
+        return _style(
+            dataclasses.replace(self._options, numbers=UNIQUE_NUMBERS, strings=StringSpelling())
+        )
+
+    def quoted(self, name: str) -> ir.Regex:
+        """The texts of the string ``name``, quotes included."""
+        # The frequent case by hand: printable ASCII has one spelling.
+        if self._plain and name.isascii() and name.isprintable() and not _needs_escape(name):
+            return ir.Literal(b'"%b"' % name.encode())
+        return StringSet.of((name,)).quoted(self.strings)
+
+    def key(self, name: str, comma: bool, colon: bool) -> ir.Terminal:
+        """The key ``name``, with what separates it from the member before and from its value."""
+        at = (name, comma, colon)
+        found = self._keys.get(at)
+        if found is not None:
+            return found
+        text = self.quoted(name)
+        if colon:
+            # By hand again: this makes most of the terminals of most grammars.
+            if self._after_key_data is not None and isinstance(text, ir.Literal):
+                text = ir.Literal(text.data + self._after_key_data)
+            elif isinstance(text, ir.Literal) and isinstance(self._after_key, ir.Concat):
+                text = ir.Concat((text, *self._after_key.items))
+            else:
+                text = concat((text, self._after_key))
+        if comma:
+            text = concat((self._before_key, text))
+        shown = json.dumps(name, ensure_ascii=False)
+        found = ir.Terminal(literal_name([shown]), text)
+        if len(self._keys) >= _KEPT_KEYS:
+            self._keys.clear()
+        self._keys[at] = found
+        return found
+
+    def some_key(self, names: StringSet, colon: bool) -> ir.Terminal:
+        """A key out of ``names``."""
+        if names.is_any:
+            return self.any_member if colon else self.any_key
+        text = names.quoted(self.strings)
+        if colon:
+            return ir.Terminal("key", concat((text, self._after_key)))
+        return ir.Terminal("key", text, distinct=True)
+
+    def string_of(self, strings: StringSet) -> ir.Terminal:
+        """A string out of ``strings``."""
+        if strings.is_any:
+            return self.string
+        found = self._scalars.get(strings)
+        if found is None:
+            found = self._keep(strings, ir.Terminal("string", strings.quoted(self.strings)))
+        return found
+
+    def number_of(self, numbers: NumberSet) -> ir.Terminal:
+        """A number out of ``numbers``."""
+        if numbers.is_any:
+            return self.number
+        found = self._scalars.get(numbers)
+        if found is None:
+            if numbers == NumberSet.INTEGERS:
+                return self.integer
+            found = self._keep(numbers, ir.Terminal("number", numbers.regex(self.numbers)))
+        return found
+
+    def _keep(self, key: StringSet | NumberSet, terminal: ir.Terminal) -> ir.Terminal:
+        if len(self._scalars) >= _KEPT_SCALARS:
+            self._scalars.clear()
+        self._scalars[key] = terminal
+        return terminal
+
+
+@functools.lru_cache(maxsize=64)
+def _style(options: Options) -> Style:
+    return Style(options)
+
+
+def _needs_escape(name: str) -> bool:
+    return '"' in name or "\\" in name
+
+
+def _space(options: Options) -> ir.Regex | None:
+    """What may stand in a gap, at least one byte of it; None for nothing."""
+    whitespace = options.whitespace
+    if whitespace == "flexible":
+        return ir.Repeat(_SPACE, 1, None)
+    if whitespace in ("compact", "", 0):
+        return None
+    if isinstance(whitespace, int):
+        return ir.Repeat(_SPACE, 1, whitespace)
+    return intersect((_regex("whitespace", whitespace), ir.Repeat(_SPACE, 1, None)))
+
+
+def _separator(name: str, text: str, sign: bytes) -> ir.Regex:
+    """The separator ``text``, a regex, as far as it is ``sign`` with white space around it.
+
+    The rest of what it matches would not be JSON, and could run into keys and strings.
+    """
+    if text.encode() == sign:
+        return ir.Literal(sign)
+    regex = _regex(name, text)
+    if isinstance(regex, ir.Literal) and regex.data.strip(b" \t\n\r") == sign:
+        return regex
+    return intersect((regex, concat((_SPACES, ir.Literal(sign), _SPACES))))
+
+
+def _regex(name: str, text: str) -> ir.Regex:
+    try:
+        return parse_rust(text)
+    except GrammarError as error:
+        raise ValueError(f"option {name}: {error}") from None
