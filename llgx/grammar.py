@@ -8,7 +8,7 @@ grammar keeps no vocabulary, and no model, alive.
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llgx._compiled import CompiledGrammar
 from llgx.errors import GrammarError
@@ -74,6 +74,26 @@ class Grammar:
             offset=len(text) - len(text.lstrip()),
         )
 
+    @classmethod
+    def from_json_schema(
+        cls, schema: object, *, limits: Limits = DEFAULT_LIMITS, **options: Any
+    ) -> Grammar:
+        """A grammar of the JSON texts that ``schema`` allows.
+
+        ``schema`` is a dict, JSON text, a bool, a pydantic model or ``TypeAdapter``, a dataclass or
+        a ``TypedDict``. ``options`` are the fields of :class:`llgx.json_schema.Options`; they win over
+        ``x-guidance`` in the schema. What is accepted and not held to, under
+        ``on_unsupported="record"``, is in :attr:`CompiledGrammar.unenforced`.
+
+        Raises :class:`SchemaError` with a JSON pointer for a schema that is malformed, has no value
+        or cannot be enforced, :class:`LimitError` for one that takes too much work, ``TypeError``
+        or ``ValueError`` for an option that is none. Linear in most schemas; the work on the others
+        is bounded by ``limits``.
+        """
+        from llgx.json_schema import compile_schema, options_of
+
+        return cls(compile_schema(schema, options_of(options), limits=limits))
+
     @property
     def ir(self) -> GrammarIR:
         """The description. Not to be changed."""
@@ -83,6 +103,11 @@ class Grammar:
     def warnings(self) -> tuple[str, ...]:
         """What the front end found worth saying about the text."""
         return tuple(self._ir.warnings)
+
+    @property
+    def unenforced(self) -> tuple[tuple[str, str, str], ...]:
+        """What the source asks for and the grammar does not hold to: (place, keyword, reason)."""
+        return tuple(self._ir.unenforced)
 
     def compile(
         self,

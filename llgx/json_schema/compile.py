@@ -10,12 +10,10 @@ import dataclasses
 from typing import Any
 
 from llgx import ir
-from llgx.errors import SchemaError
 from llgx.json_schema import emit_expand
 from llgx.json_schema.emit import Emitter
 from llgx.json_schema.keywords import build
 from llgx.json_schema.loading import Document, load
-from llgx.json_schema.normal import Schema
 from llgx.json_schema.options import DEFAULT_OPTIONS, Options
 from llgx.json_schema.report import Report
 from llgx.json_schema.style import Style
@@ -104,8 +102,6 @@ def _emit(
     report = Report(options.records)
     style = Style.of(options)
     algebra, schema = build(document, options, report, limits)
-    if schema.is_never:
-        raise _unsatisfiable(schema)
     emitter = Emitter(
         style,
         algebra,
@@ -129,10 +125,6 @@ def _guided(options: Options, document: Document) -> tuple[Options, Document]:
     options = options.over(contents["x-guidance"])
     rest = {name: value for name, value in contents.items() if name != "x-guidance"}
     return options, Document(rest)
-
-
-def _unsatisfiable(schema: Schema) -> SchemaError:
-    return SchemaError("no JSON value satisfies the schema", pointer=schema.pointer)
 
 
 class _Leading:

@@ -345,8 +345,9 @@ class Emitter:
             rule, value = self.new_rule()
             self._any = value
             member = (*self.distinct_key(StringSet.ANY), value)
-            members = self.rule((member,))
-            if not self.compares:
+            if self.compares:
+                members = self.rule((member,))
+            else:
                 members = self.repeated((member,), (*self.comma, *member))
             items = self.repeated(((value,),), (*self.comma, value))
             scalars = (style.string, style.number, style.boolean, style.null)

@@ -17,7 +17,7 @@ from llgx.errors import SchemaError
 from llgx.json_schema.numbers import NumberSpelling
 from llgx.json_schema.quoting import StringSpelling
 
-__all__ = ["DEFAULT_OPTIONS", "Options"]
+__all__ = ["DEFAULT_OPTIONS", "Options", "options_of"]
 
 _MOST_SPACE: Final = 1_000_000
 _DEEPEST_INDENT: Final = 1_000
@@ -162,9 +162,6 @@ _GUIDANCE: Final[dict[str, tuple[type, ...]]] = {
     "json_allow_general_unicode_escapes": (bool,),
 }
 
-DEFAULT_OPTIONS: Final = Options()
-
-
 def _translated(
     name: str, value: Any, guidance: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -197,3 +194,28 @@ def _check_range(name: str, value: object, most: int) -> None:
 
 def _choice(name: str, value: str, choices: tuple[str, ...]) -> str:
     return f"option {name} is {' or '.join(map(repr, choices))}, not {value!r}"
+
+
+DEFAULT_OPTIONS: Final = Options()
+
+
+def options_of(names: Mapping[str, Any]) -> Options:
+    """Options by name: the fields of :class:`Options`, or the names that ``x-guidance`` has.
+
+    Raises ``TypeError`` for another name, ``TypeError`` or ``ValueError`` for a value that is none.
+    """
+    fields = {field.name for field in dataclasses.fields(Options)}
+    own = {name: value for name, value in names.items() if name in fields}
+    others = {name: value for name, value in names.items() if name not in fields}
+    for name in others:
+        if name not in _GUIDANCE:
+            raise TypeError(f"no option {name!r}; there are {', '.join(sorted(fields))}")
+    if not own and not others:
+        return DEFAULT_OPTIONS
+    options = Options(**own)
+    if others:
+        try:
+            options = options.over(others)
+        except SchemaError as error:
+            raise ValueError(f"option {error.pointer.rpartition('/')[2]} {error.message}") from None
+    return options
