@@ -10,8 +10,8 @@ import dataclasses
 from typing import Any
 
 from llgx import ir
-from llgx.json_schema import emit_expand
 from llgx.json_schema.emit import Emitter
+from llgx.json_schema.emit_expand import expand
 from llgx.json_schema.keywords import build
 from llgx.json_schema.loading import Document, load
 from llgx.json_schema.options import DEFAULT_OPTIONS, Options
@@ -113,7 +113,7 @@ def _emit(
     )
     start = emitter.value(schema)
     emitter.finish()
-    emit_expand.expand(emitter.rules, emitter.written_out, first_rule)
+    expand(emitter)
     return emitter, start, report
 
 

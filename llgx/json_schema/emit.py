@@ -93,12 +93,13 @@ class Emitter:
         self.rules: list[ir.Rule] = [] if whole is None else whole.rules
         self.terminals: list[ir.Terminal] = [] if whole is None else whole.terminals
         self.warnings: list[str] = [] if whole is None else whole.warnings
-        # Rules to write out at the end, by emit_expand.
+        # Of the machines: all their rules, and those to write out at the end (emit_expand).
+        self.machine_rules: set[int] = set() if whole is None else whole.machine_rules
         self.written_out: list[int] = [] if whole is None else whole.written_out
         self._refs: dict[int, ir.TerminalRef] = {} if whole is None else whole._refs
         self._originals: list[ir.Terminal] = [] if whole is None else whole._originals
         self._todo: list[_Task] = [] if whole is None else whole._todo
-        self._first_rule = first_rule
+        self.first_rule = first_rule
         self._first_terminal = first_terminal
         self._skip_class = skip_class
         self._here = _SELF if style.deep else None
@@ -131,8 +132,8 @@ class Emitter:
             found = ir.TerminalRef(self._first_terminal + len(self.terminals))
             self._refs[id(terminal)] = found
             self._originals.append(terminal)
-            if terminal.distinct and not self.knows_distinct:
-                terminal = dataclasses.replace(terminal, distinct=False)
+            if (terminal.distinct or terminal.unique) and not self.knows_distinct:
+                terminal = dataclasses.replace(terminal, distinct=False, unique=False)
             if self._skip_class:
                 terminal = dataclasses.replace(terminal, skip_class=self._skip_class)
             self.terminals.append(terminal)
@@ -143,7 +144,7 @@ class Emitter:
         parametric = self.deep if parametric is None else parametric
         rule = ir.Rule("", [], parametric)
         self.rules.append(rule)
-        index = self._first_rule + len(self.rules) - 1
+        index = self.first_rule + len(self.rules) - 1
         return rule, ir.RuleRef(index, _SELF if parametric else None)
 
     def rule(self, alternatives: Iterable[Symbols]) -> ir.RuleRef:
@@ -231,7 +232,7 @@ class Emitter:
                 self.algebra,
                 self.report,
                 skip_class=self._skip_class,
-                first_rule=self._first_rule,
+                first_rule=self.first_rule,
                 first_terminal=self._first_terminal,
                 distinct=self.knows_distinct,
                 whole=self,

@@ -7,75 +7,74 @@ too. Linear in the number of rules and states reached.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from llgx import ir
 
-__all__ = ["expand"]
+if TYPE_CHECKING:
+    from llgx.json_schema.emit import Emitter
+
+__all__ = ["evaluate", "expand", "holds"]
 
 _ALL: Final = (1 << 64) - 1
 
 
-def expand(rules: list[ir.Rule], starts: Iterable[int], first: int = 0) -> None:
-    """Write out what the parametric rules ``starts`` reach from constant arguments elsewhere.
+def expand(emitter: Emitter) -> None:
+    """Write out the machines that ask for it (``emitter.written_out``).
 
-    ``rules`` are numbered from ``first``. Rules that nothing refers to any more become empty.
+    A depth in the upper bits of the parameter stays. Rules that nothing refers to any more become
+    empty.
     """
-    wanted = {start - first for start in starts}
-    if not wanted:
+    starts = set(emitter.written_out)
+    if not starts:
         return
-    numbers: dict[tuple[int, int], int] = {}
-    todo: list[tuple[int, int, int]] = []
+    rules, first = emitter.rules, emitter.first_rule
+    numbers: dict[tuple[int, int], ir.RuleRef] = {}
+    todo: list[tuple[int, int, ir.Rule]] = []
 
-    def state(rule: int, value: int) -> ir.RuleRef:
-        number = numbers.get((rule, value))
-        if number is None:
-            number = numbers[rule, value] = len(rules)
-            rules.append(ir.Rule("", []))
-            todo.append((rule, value, number))
-        return ir.RuleRef(first + number)
+    def state(index: int, value: int) -> ir.RuleRef:
+        found = numbers.get((index, value))
+        if found is None:
+            rule, found = emitter.new_rule()
+            numbers[index, value] = found
+            todo.append((index, value, rule))
+        return found
 
     for at in range(len(rules)):
-        rule = rules[at]
-        if rule.parametric:
+        if first + at in emitter.machine_rules:
             continue
-        for place, production in enumerate(rule.productions):
-            if any(_is_start(symbol, wanted, first) for symbol in production.symbols):
-                symbols = tuple(
-                    state(symbol.index - first, symbol.argument.a)  # type: ignore[union-attr]
-                    if _is_start(symbol, wanted, first)
-                    else symbol
-                    for symbol in production.symbols
-                )
-                rule.productions[place] = ir.Production(symbols, production.condition)
+        for place, production in enumerate(rules[at].productions):
+            for symbol in production.symbols:
+                if symbol.index in starts and type(symbol) is ir.RuleRef:
+                    break
+            else:
+                continue
+            symbols = tuple(
+                state(symbol.index, symbol.argument.a)
+                if type(symbol) is ir.RuleRef and symbol.index in starts and symbol.argument
+                else symbol
+                for symbol in production.symbols
+            )
+            rules[at].productions[place] = ir.Production(symbols, production.condition)
     reached: set[int] = set()
     while todo:
-        source, value, number = todo.pop()
-        reached.add(source)
-        productions = rules[number].productions
-        for production in rules[source].productions:
+        index, value, rule = todo.pop()
+        reached.add(index)
+        for production in rules[index - first].productions:
             condition = production.condition
             if condition is not None and not holds(condition, value):
                 continue
             symbols = tuple(
-                state(symbol.index - first, evaluate(symbol.argument, value))
-                if type(symbol) is ir.RuleRef and symbol.argument is not None
+                state(symbol.index, evaluate(symbol.argument, value))
+                if type(symbol) is ir.RuleRef
+                and symbol.argument is not None
+                and symbol.index in emitter.machine_rules
                 else symbol
                 for symbol in production.symbols
             )
-            productions.append(ir.Production(symbols))
-    for source in reached:
-        rules[source] = ir.Rule("", [], True)
-
-
-def _is_start(symbol: ir.Symbol, wanted: set[int], first: int) -> bool:
-    return (
-        type(symbol) is ir.RuleRef
-        and symbol.argument is not None
-        and symbol.argument.op == "const"
-        and symbol.index - first in wanted
-    )
+            rule.productions.append(ir.Production(symbols))
+    for index in reached:
+        rules[index - first] = ir.Rule("", [], True)
 
 
 def evaluate(argument: ir.ParamExpr, value: int) -> int:

@@ -132,8 +132,7 @@ class Machine:
 
     def write_out(self, places: int) -> bool:
         """Have the machine written out if the states of all ``places`` together are few."""
-        small = self._states * (places + 1) <= _MOST_STATES
-        self._is_written_out = small and not self._emitter.deep
+        self._is_written_out = self._states * (places + 1) <= _MOST_STATES
         return self._is_written_out
 
     # Rules
@@ -159,8 +158,7 @@ class Machine:
         key = (rule.index, tuple(effects[1:]))
         found = self._after.get(key)
         if found is None:
-            helper, found = self._emitter.new_rule(True)
-            helper.productions.append(ir.Production((self.then(rule, effects[1:]),)))
+            _, found = self.rule((((self.then(rule, effects[1:]),), None),))
             self._after[key] = found
         return ir.RuleRef(found.index, effects[0])
 
@@ -177,6 +175,7 @@ class Machine:
     ) -> tuple[ir.Rule, ir.RuleRef]:
         """A rule of the machine."""
         rule, reference = self._emitter.new_rule(True)
+        self._emitter.machine_rules.add(reference.index)
         rule.productions += [ir.Production(symbols, guard) for symbols, guard in alternatives]
         return rule, reference
 
