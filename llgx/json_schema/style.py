@@ -29,6 +29,7 @@ __all__ = ["Style", "literal_name"]
 
 _SPACE: Final = ir.ByteSet(sum(1 << byte for byte in b" \t\n\r"))
 _SPACES: Final = ir.Repeat(_SPACE, 0, None)
+_QUOTE: Final = ir.Literal(b'"')
 _KEPT_KEYS: Final = 8_192  # key terminals of one style, about 1 KB each
 _KEPT_SCALARS: Final = 1_024
 _NAME_LENGTH: Final = 60
@@ -76,11 +77,11 @@ class Style:
         self._before_key = concat((self.comma_regex, gap))
         self.comma = ir.Terminal('","', self.comma_regex)
         self.colon = ir.Terminal('":"', self.colon_regex)
-        self.open_object = ir.Terminal('"{"', ir.Literal(b"{"))
-        self.close_object = ir.Terminal('"}"', ir.Literal(b"}"))
-        self.open_array = ir.Terminal('"["', ir.Literal(b"["))
-        self.open_unique_array = ir.Terminal('"["', ir.Literal(b"["), unique=True)
-        self.close_array = ir.Terminal('"]"', ir.Literal(b"]"))
+        self.open_object = _bracket("{", "open")
+        self.close_object = _bracket("}", "close")
+        self.open_array = _bracket("[", "open")
+        self.open_unique_array = _bracket("[", "open", unique=True)
+        self.close_array = _bracket("]", "close")
         any_string = StringSet.ANY.quoted(self.strings)
         self.string = ir.Terminal("string", any_string)
         self.any_key = ir.Terminal("key", any_string, distinct=True)
@@ -93,6 +94,10 @@ class Style:
         self.null = ir.Terminal('"null"', ir.Literal(b"null"))
         self._options = options
         self._plain = self.strings == DEFAULT_OPTIONS.strings
+        # What stands between the quotes, where every character has one spelling.
+        self._string_body: ir.Regex | None = None
+        if self._plain and isinstance(any_string, ir.Concat) and len(any_string.items) == 3:
+            self._string_body = any_string.items[1]
         self._keys: dict[tuple[str, bool, bool], ir.Terminal] = {}
         self._scalars: dict[StringSet | NumberSet, ir.Terminal] = {}
 
@@ -143,10 +148,27 @@ class Style:
         """A key out of ``names``."""
         if names.is_any:
             return self.any_member if colon else self.any_key
-        text = names.quoted(self.strings)
+        text = self._other_than(names) or names.quoted(self.strings)
         if colon:
             return ir.Terminal("key", concat((text, self._after_key)))
         return ir.Terminal("key", text, distinct=True)
+
+    def _other_than(self, names: StringSet) -> ir.Regex | None:
+        """Every key but the few that ``names`` leaves out; None if it is another kind of set.
+
+        This is what nearly every object allows, so it is put together by hand.
+        """
+        excluded = names.excluded
+        if excluded is None or self._string_body is None:
+            return None
+        words: list[ir.Regex] = []
+        for name in sorted(excluded):
+            word = self.quoted(name)
+            assert isinstance(word, ir.Literal)
+            words.append(ir.Literal(word.data[1:-1]))
+        left_out = words[0] if len(words) == 1 else ir.Alternation(tuple(words))
+        rest = ir.Intersection((self._string_body, ir.Complement(left_out)))
+        return ir.Concat((_QUOTE, rest, _QUOTE))
 
     def string_of(self, strings: StringSet) -> ir.Terminal:
         """A string out of ``strings``."""
@@ -178,6 +200,10 @@ class Style:
 @functools.lru_cache(maxsize=64)
 def _style(options: Options) -> Style:
     return Style(options)
+
+
+def _bracket(sign: str, scope: str, unique: bool = False) -> ir.Terminal:
+    return ir.Terminal(f'"{sign}"', ir.Literal(sign.encode()), scope=scope, unique=unique)
 
 
 def _needs_escape(name: str) -> bool:
