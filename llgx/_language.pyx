@@ -153,3 +153,36 @@ cdef class Language:
             if len(seen) > limit:
                 return None
         return len(seen)
+
+    def automaton(self, index: int, limit: int) -> list[tuple[bool, list[int]]] | None:
+        """The DFA of the language ``index``, its start first; None above ``limit`` states.
+
+        A state is whether it accepts, and by byte the state after it, or -1 where no string of the
+        language goes on. States are live; an empty language has one that does not accept.
+        """
+        cdef node_t node = self._at(index), after
+        cdef uint32_t i, byte
+        cdef dict numbers = {node: 0}
+        cdef list order = [node], states = [], by_class
+        cdef Py_ssize_t at = 0
+        while at < len(order):
+            node = order[at]
+            by_class = []
+            for i in range(self.rx.class_count):
+                after = regex_derive(&self.rx, node, i)
+                if after == EMPTY or not regex_is_live(&self.rx, after):
+                    by_class.append(-1)
+                    continue
+                if after not in numbers:
+                    numbers[after] = len(order)
+                    order.append(after)
+                by_class.append(numbers[after])
+            raise_fault(&self.fault, self.limits)
+            if len(order) > limit:
+                return None
+            states.append((
+                bool(regex_nullable(&self.rx, node)),
+                [by_class[self.rx.classes[byte]] for byte in range(256)],
+            ))
+            at += 1
+        return states
