@@ -136,6 +136,32 @@ class Options:
         except (TypeError, ValueError) as error:
             raise SchemaError(str(error), pointer=pointer, keyword="x-guidance") from None
 
+    def guidance(self) -> dict[str, Any]:
+        """What differs from the defaults, as an ``x-guidance`` value.
+
+        Raises ``ValueError`` for an option that llguidance has no name for.
+        """
+        result: dict[str, Any] = {}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value == getattr(DEFAULT_OPTIONS, field.name):
+                continue
+            if field.name == "whitespace":
+                if value in ("compact", 0):
+                    result["whitespace_flexible"] = False
+                elif isinstance(value, int):
+                    result["whitespace_pattern"] = f"[ \\t\\n\\r]{{1,{value}}}"
+                else:
+                    result["whitespace_pattern"] = value
+            elif field.name == "strings" and not self.strings.control_escapes:
+                result["json_allowed_escapes"] = self.strings.escapes
+                result["json_allow_general_unicode_escapes"] = self.strings.unicode_escapes
+            elif field.name in _GUIDANCE:
+                result[field.name] = value
+            else:
+                raise ValueError(f"option {field.name} cannot be said in the text of a grammar")
+        return result
+
 
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "whitespace": (str, int),

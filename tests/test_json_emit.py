@@ -1,0 +1,366 @@
+"""JSON Schema grammars against ``jsonschema``, document by document, and by random walks."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+
+import llgx
+from llgx import ir
+from llgx.json_schema import compile_schema, embed, emit
+
+BYTES = llgx.Vocabulary.from_tokens([*(bytes((byte,)) for byte in range(256)), b""], eog=256)
+EOG = 256
+
+
+@pytest.fixture(autouse=True)
+def _plain_lexemes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the engine does with distinct lexemes is tested apart."""
+    monkeypatch.setattr(emit, "DISTINCT_LEXEMES", False)
+
+
+def matcher_of(schema: object, **options: Any) -> llgx.Matcher:
+    return llgx.Matcher(llgx.Grammar.from_json_schema(schema, **options).compile(BYTES))
+
+
+def accepts(matcher: llgx.Matcher, text: str) -> bool:
+    data = text.encode()
+    return matcher.match_bytes(data) == (len(data), True)
+
+
+def object_documents() -> Iterator[Any]:
+    rng = random.Random(3)
+    values = [0, 1, "s", True, None, [], {"a": 1}]
+    for size in range(5):
+        for names in itertools.permutations(("a", "b", "c", "x1", "x2"), size):
+            for _ in range(2):
+                yield {name: rng.choice(values) for name in names}
+
+
+def array_documents() -> Iterator[Any]:
+    rng = random.Random(4)
+    values = [0, 1, "s", True, {"b": 1, "a": [0]}, {"a": 1}]
+    for size in range(5):
+        for items in itertools.product(values, repeat=size):
+            if size < 4 or rng.random() < 0.2:
+                yield list(items)
+
+
+OBJECTS = list(object_documents())
+ARRAYS = list(array_documents())
+ABC = {"a": {}, "b": {"type": "integer"}, "c": {}}
+
+OBJECT_SCHEMAS: list[dict[str, Any]] = [
+    {"properties": ABC},
+    {"properties": ABC, "required": ["b"]},
+    {"properties": ABC, "required": ["a", "c"]},
+    {"properties": ABC, "required": ["a", "b", "c"], "additionalProperties": False},
+    {"properties": ABC, "required": ["c"], "additionalProperties": False},
+    {"properties": ABC, "required": ["x1"], "additionalProperties": {"type": "integer"}},
+    {"properties": {"b": {}}, "patternProperties": {"^x": {"type": "integer"}, "1$": {"minimum": 1}}},
+    {"minProperties": 2},
+    {"maxProperties": 2},
+    {"maxProperties": 0},
+    {"minProperties": 1, "maxProperties": 3, "properties": ABC, "required": ["b"]},
+    {"minProperties": 2, "properties": ABC, "additionalProperties": False},
+    {"maxProperties": 2, "properties": ABC, "additionalProperties": False, "required": ["c"]},
+    {"maxProperties": 1, "properties": ABC, "required": ["c"]},
+    {"not": {"properties": {"a": {"type": "integer"}}}},
+    {"not": {"additionalProperties": {"type": "integer"}}},
+    {
+        "not": {"additionalProperties": {"type": "integer"}},
+        "properties": {"a": {}, "b": {}},
+        "maxProperties": 2,
+    },
+    {"not": {"patternProperties": {"^x": {"type": "integer"}}}},
+    {
+        "not": {"patternProperties": {"^x": {"type": "integer"}}},
+        "allOf": [{"not": {"patternProperties": {"[ab]": {"type": "string"}}}}],
+        "maxProperties": 2,
+    },
+    {"propertyNames": {"enum": ["a", "x1", "x2"]}},
+    {"propertyNames": {"enum": ["a", "x1", "x2"]}, "minProperties": 2},
+    {
+        "properties": {"b": {}},
+        "patternProperties": {"^(a|x1)$": {"type": "integer"}},
+        "additionalProperties": False,
+        "minProperties": 2,
+    },
+    {"dependentRequired": {"a": ["b"], "b": ["c"]}},
+    {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
+    {
+        "if": {"properties": {"a": {"const": 1}}, "required": ["a"]},
+        "then": {"required": ["b"]},
+        "else": {"required": ["c"]},
+    },
+]
+
+ARRAY_SCHEMAS: list[dict[str, Any]] = [
+    {"items": {"type": "integer"}},
+    {"minItems": 2, "maxItems": 3},
+    {"maxItems": 0},
+    {"minItems": 3},
+    {"prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False},
+    {"prefixItems": [{"type": "string"}, {"type": "integer"}], "items": {"type": "object"}},
+    {"prefixItems": [{"type": "string"}, {"type": "integer"}], "minItems": 1, "maxItems": 1},
+    {"prefixItems": [{"type": "string"}], "items": {"type": "integer"}, "minItems": 2, "maxItems": 3},
+    {"contains": {"type": "integer"}},
+    {"contains": {"type": "integer"}, "minContains": 2},
+    {"contains": {"type": "integer"}, "minContains": 0, "maxContains": 1},
+    {"contains": {"type": "integer"}, "minContains": 2, "maxContains": 2, "maxItems": 3},
+    {"contains": {"const": 1}, "prefixItems": [{"type": "string"}, {"type": "integer"}], "maxItems": 3},
+    {"allOf": [{"contains": {"const": 1}}, {"contains": {"const": "s"}}], "maxItems": 2},
+    {"not": {"items": {"type": "integer"}}},
+    {"not": {"prefixItems": [{"type": "integer"}, {"type": "string"}]}},
+    {"items": {"enum": [0, 1, "s"]}, "uniqueItems": True},
+    {"items": {"enum": [0, 1, "s"]}, "uniqueItems": True, "minItems": 2, "maxItems": 2},
+    {"items": {"type": "boolean"}, "uniqueItems": True, "contains": {"const": True}},
+    {"items": {"enum": [0, 1, "s"]}, "not": {"uniqueItems": True}},
+    {"items": {"enum": [{"b": 1, "a": [0]}, {"a": 1}, 0]}, "uniqueItems": True},
+]
+
+
+@pytest.mark.parametrize("schema", OBJECT_SCHEMAS, ids=json.dumps)
+def test_objects_in_any_order(schema: dict[str, Any]) -> None:
+    schema = {"type": "object", **schema}
+    matcher = matcher_of(schema, property_order="any")
+    oracle = jsonschema.Draft202012Validator(schema)
+    verdicts = {oracle.is_valid(document) for document in OBJECTS}
+    assert verdicts == {True, False}
+    for document in OBJECTS:
+        assert accepts(matcher, json.dumps(document)) == oracle.is_valid(document), document
+
+
+@pytest.mark.parametrize("schema", OBJECT_SCHEMAS, ids=json.dumps)
+def test_objects_in_schema_order(schema: dict[str, Any]) -> None:
+    schema = {"type": "object", **schema}
+    named = [*schema.get("properties", {})]
+    named += [name for name in schema.get("required", ()) if name not in named]
+    # Which keys count as named is plain here; `not` and `if` add theirs in an order of their own.
+    is_plain = not {"not", "if", "oneOf", "dependentRequired", "allOf"} & schema.keys()
+    matcher = matcher_of(schema)
+    oracle = jsonschema.Draft202012Validator(schema)
+    reached = 0
+    for document in OBJECTS:
+        in_order = [name for name in named if name in document]
+        is_ordered = list(document)[: len(in_order)] == in_order
+        got = accepts(matcher, json.dumps(document))
+        if not oracle.is_valid(document):
+            assert not got, document
+        elif is_plain:
+            assert got == is_ordered, document
+        reached += got
+    assert reached
+
+
+@pytest.mark.parametrize("schema", ARRAY_SCHEMAS, ids=json.dumps)
+def test_arrays(schema: dict[str, Any]) -> None:
+    schema = {"type": "array", **schema}
+    matcher = matcher_of(schema)
+    oracle = jsonschema.Draft202012Validator(schema)
+    verdicts = {oracle.is_valid(document) for document in ARRAYS}
+    assert verdicts == {True, False}
+    for document in ARRAYS:
+        assert accepts(matcher, json.dumps(document)) == oracle.is_valid(document), document
+
+
+# Random walks
+
+
+def walk(matcher: llgx.Matcher, rng: random.Random, most: int = 250) -> bytes | None:
+    """A random text that ends, or None if it grew too long. Fails at a dead end."""
+    matcher.reset()
+    text = bytearray()
+    while len(text) < most:
+        allowed = matcher.allowed_tokens()
+        assert allowed, bytes(text)
+        if EOG in allowed and (len(allowed) == 1 or rng.random() < 0.7):
+            return bytes(text)
+        choices = [token for token in allowed if token != EOG]
+        ends = [token for token in choices if token in b'}]"']
+        plain = [token for token in choices if token in b'}]",:{[tfn-0123456789abcx']
+        if ends and rng.random() < (0.25 if len(text) < most // 3 else 0.9):
+            choices = ends
+        elif plain and rng.random() < 0.95:
+            choices = plain
+        token = rng.choice(choices)
+        matcher.consume(token)
+        text.append(token)
+    return None
+
+
+@pytest.mark.parametrize("options", [{}, {"property_order": "any"}, {"indent": 2}], ids=repr)
+@pytest.mark.parametrize(
+    "schema",
+    [{"type": "object", **schema} for schema in OBJECT_SCHEMAS]
+    + [{"type": "array", **schema} for schema in ARRAY_SCHEMAS],
+    ids=json.dumps,
+)
+def test_walks_end_in_valid_documents(schema: dict[str, Any], options: dict[str, Any]) -> None:
+    matcher = matcher_of(schema, **options)
+    oracle = jsonschema.Draft202012Validator(schema)
+    rng = random.Random(json.dumps(schema))
+    ended = 0
+    for _ in range(12):
+        text = walk(matcher, rng)
+        if text is None:
+            continue
+        ended += 1
+        document = json.loads(text)
+        # Long digits are beyond the oracle's floats, a key that came twice beyond json's dicts.
+        if not re.search(rb"[0-9]{16}|[0-9][eE]", text) and _is_distinct(text):
+            assert oracle.is_valid(document), text
+        spells_as_python = not re.search(rb"-0|[0-9][eE.]|[0-9]{16}|\\\\", text)
+        if "indent" in options and spells_as_python and _is_distinct(text):
+            assert text.decode() == json.dumps(document, indent=2, ensure_ascii=False)
+    # Random keys rarely are those that have to come, so free order may not end in so few steps.
+    assert ended or options.get("property_order") == "any"
+
+
+def _is_distinct(text: bytes) -> bool:
+    seen = True
+
+    def check(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal seen
+        seen = seen and len(dict(pairs)) == len(pairs)
+        return dict(pairs)
+
+    json.loads(text, object_pairs_hook=check)
+    return seen
+
+
+# Structure
+
+
+def test_rules_grow_linearly_with_keys() -> None:
+    def size(count: int) -> int:
+        schema = {"type": "object", "properties": {f"k{i}": {"type": "null"} for i in range(count)}}
+        grammar = compile_schema(schema)
+        return sum(1 + len(p.symbols) for rule in grammar.rules for p in rule.productions)
+
+    assert size(2_000) - size(1_000) <= 10 * 1_000
+    assert size(2_000) - size(1_000) == pytest.approx(size(1_000) - size(10), rel=0.05)
+
+
+@pytest.mark.parametrize("bound", [1_000, 1_000_000])
+def test_array_bounds_are_not_expanded(bound: int) -> None:
+    schema = {"type": "array", "items": {"type": "null"}, "minItems": bound - 7, "maxItems": bound}
+    assert len(compile_schema(schema).rules) < 100
+
+
+@pytest.mark.parametrize("low", [0, 1, 2, 5, 8, 13])
+@pytest.mark.parametrize("extra", [0, 1, 2, 3, 6, 7, 8, 30])
+def test_array_bounds(low: int, extra: int) -> None:
+    schema = {"type": "array", "items": {"type": "null"}, "minItems": low, "maxItems": low + extra}
+    matcher = matcher_of(schema)
+    for count in range(low + extra + 3):
+        expected = low <= count <= low + extra
+        assert accepts(matcher, json.dumps([None] * count)) == expected, count
+
+
+def test_scalars_of_one_schema_are_few_terminals() -> None:
+    grammar = compile_schema({"enum": ["a", "b", 1, 2, None, True, False]})
+    assert len(grammar.rules) == 1
+    [production] = grammar.rules[grammar.start].productions
+    assert len(production.symbols) == 1
+
+
+def test_deep_recursion_takes_no_stack() -> None:
+    schema: dict[str, Any] = {"type": "null"}
+    for _ in range(400):
+        schema = {"type": "array", "items": schema}
+    matcher = matcher_of(schema)
+    assert accepts(matcher, "[" * 400 + "null" + "]" * 400)
+    assert not accepts(matcher, "[" * 399 + "null" + "]" * 399)
+
+
+def test_no_space_around_a_document() -> None:
+    matcher = matcher_of({"type": "object"})
+    assert accepts(matcher, '{ "a" :\n1 , "b":[ ] }')
+    assert not accepts(matcher, ' {"a":1}')
+    assert not accepts(matcher, '{"a":1} ')
+
+
+def test_counters_beyond_what_is_written_out() -> None:
+    schema = {"type": "object", "minProperties": 900, "maxProperties": 1_000}
+    matcher = matcher_of(schema)
+    for count in (899, 900, 1_000, 1_001):
+        document = {f"k{i}": None for i in range(count)}
+        assert accepts(matcher, json.dumps(document)) == (900 <= count <= 1_000)
+
+
+def test_many_keys_in_any_order() -> None:
+    names = [f"k{i}" for i in range(30)]
+    schema = {
+        "type": "object",
+        "properties": {name: {"type": "null"} for name in names},
+        "required": names[::2],
+        "additionalProperties": False,
+    }
+    matcher = matcher_of(schema, property_order="any")
+    rng = random.Random(1)
+    for _ in range(20):
+        rng.shuffle(names)
+        chosen = names[: rng.randrange(10, 31)]
+        text = json.dumps(dict.fromkeys(chosen))
+        assert accepts(matcher, text) == (set(schema["required"]) <= set(chosen))
+        assert not accepts(matcher, f"{text[:-1]}, \"{chosen[0]}\": null}}")
+
+
+def test_more_keys_in_any_order_than_bits_are_kept_apart_by_the_engine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(emit, "DISTINCT_LEXEMES", True)
+    names = [f"k{i}" for i in range(100)]
+    schema = {
+        "type": "object",
+        "properties": {name: {"type": "null"} for name in names},
+        "required": names[:70],
+        "additionalProperties": False,
+    }
+    grammar = compile_schema(schema, llgx.json_schema.Options(property_order="any"))
+    distinct = {terminal.name for terminal in grammar.terminals if terminal.distinct}
+    assert {json.dumps(name) for name in names} <= distinct
+
+
+# Embedding
+
+
+def test_embedded_in_a_grammar_of_another_syntax() -> None:
+    rules = [ir.Rule("start", [])]
+    terminals = [
+        ir.Terminal("tilde", ir.Literal(b"~")),
+        ir.Terminal("ignored", ir.Repeat(ir.Literal(b"_"), 1, None)),
+    ]
+    skip = [1]
+    symbol, unenforced, warnings = embed(
+        '{"type": "array", "items": {"type": "integer"}}',
+        rules=rules,
+        terminals=terminals,
+        skip=skip,
+    )
+    assert (unenforced, warnings, len(skip)) == ([], [], 2)
+    rules[0].productions.append(ir.Production((ir.TerminalRef(0), symbol, ir.TerminalRef(0))))
+    grammar = llgx.Grammar.from_ir(ir.GrammarIR(rules, terminals, 0, skip=skip, skip_once=False))
+    matcher = llgx.Matcher(grammar.compile(BYTES))
+    assert accepts(matcher, "~[1 , 2]~")
+    assert accepts(matcher, "~__[1 , 2]__~")
+    assert not accepts(matcher, "~ [1]~")
+    assert not accepts(matcher, "~[1] ~")
+    assert not accepts(matcher, "~[_1]~")
+
+
+def test_nothing_is_embedded_of_a_schema_at_fault() -> None:
+    rules: list[ir.Rule] = []
+    terminals: list[ir.Terminal] = []
+    skip = [-1]
+    with pytest.raises(llgx.SchemaError):
+        embed({"type": "nonsense"}, rules=rules, terminals=terminals, skip=skip)
+    assert (rules, terminals, skip) == ([], [], [-1])
