@@ -19,6 +19,7 @@ from llgx.errors import (
 )
 from llgx.explanation import Explanation
 from llgx.grammar import Grammar
+from llgx.json_schema import json_schema_to_grammar
 from llgx.limits import Limits, Shortcuts
 from llgx.llama import LogitsProcessor, LogitsProcessorList, logits_processors
 from llgx.vocabulary import Vocabulary
@@ -45,5 +46,6 @@ __all__ = [
     "allocate_token_bitmask",
     "apply_token_bitmask_inplace",
     "fill_bitmasks",
+    "json_schema_to_grammar",
     "logits_processors",
 ]

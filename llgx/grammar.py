@@ -81,8 +81,8 @@ class Grammar:
         """A grammar of the JSON texts that ``schema`` allows.
 
         ``schema`` is a dict, JSON text, a bool, a pydantic model or ``TypeAdapter``, a dataclass or
-        a ``TypedDict``. ``options`` are the fields of :class:`llgx.json_schema.Options`; they win over
-        ``x-guidance`` in the schema. What is accepted and not held to, under
+        a ``TypedDict``. ``options`` are the fields of :class:`llgx.json_schema.Options`; they win
+        over ``x-guidance`` in the schema. What is accepted and not held to, under
         ``on_unsupported="record"``, is in :attr:`CompiledGrammar.unenforced`.
 
         Raises :class:`SchemaError` with a JSON pointer for a schema that is malformed, has no value

@@ -1,7 +1,7 @@
 """JSON Schema to grammars: all of it, or an error that says what not.
 
-:func:`compile_schema` gives a grammar, :func:`json_schema_to_grammar` its text, :func:`embed` is for
-other front ends.
+:func:`compile_schema` gives a grammar, :func:`json_schema_to_grammar` its text, :func:`embed` is
+for other front ends.
 """
 
 from __future__ import annotations

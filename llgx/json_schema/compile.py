@@ -74,9 +74,7 @@ def embed(
     :func:`compile_schema` does; then nothing has been added.
     """
     skip_class = len(skip)
-    emitter, start, report = _emit(
-        source, options, limits, skip_class, len(rules), len(terminals)
-    )
+    emitter, start, report = _emit(source, options, limits, skip_class, len(rules), len(terminals))
     space = -1
     if emitter.style.skip is not None:
         space = emitter.ref(emitter.style.skip).index
@@ -160,9 +158,7 @@ class _Leading:
             found = self._terminals.get(symbol.index)
             if found is None:
                 found = ir.TerminalRef(self._first_terminal + len(emitter.terminals))
-                emitter.terminals.append(
-                    dataclasses.replace(terminal, skip_class=self._skip_class)
-                )
+                emitter.terminals.append(dataclasses.replace(terminal, skip_class=self._skip_class))
                 self._terminals[symbol.index] = found
             return found
         index = self._rules.get(symbol.index)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from llgx import ir
@@ -267,35 +267,33 @@ class Emitter:
             self._distinct_terminals[reference.index] = found
         return found
 
-    def constant(self, value: Any, schema: Schema) -> Symbols:
-        """The one value ``value`` of ``schema``, as :func:`values_of` writes it.
+    def constant(self, value: Any, schemas: Sequence[Schema]) -> Symbols:
+        """The one value ``value``, as :func:`values_of` writes it, of one of ``schemas``.
 
-        Objects have their keys in the order of the schema. Recursive where the value nests, which
+        Objects have their keys in the order of a schema. Recursive where the value nests, which
         is 16 levels deep at the most.
         """
         kind, *rest = value
         if kind == "array":
-            for group in schema.groups:
-                if type(group) is ArrayGroup and len(group.prefix) >= len(rest[0]):
-                    break
+            arrays = [g for s in schemas for g in s.groups if type(g) is ArrayGroup]
             symbols: Symbols = ()
             for place, item in enumerate(rest[0]):
-                part = item_at(group, place)
-                symbols += (*(self.comma if place else ()), *self.constant(item, part))
+                parts = [item_at(group, place) for group in arrays]
+                symbols += (*(self.comma if place else ()), *self.constant(item, parts))
             return self._constant_list(self.open_array, symbols, self.close_array)
         if kind == "object":
-            members = dict(rest[0])
-            for group in schema.groups:
-                if type(group) is ObjectGroup and members.keys() <= {
-                    member.name for member in group.members
-                }:
-                    break
+            values = dict(rest[0])
+            objects = [g for s in schemas for g in s.groups if type(g) is ObjectGroup]
+            named: dict[str, list[Schema]] = {}
+            for group in sorted(objects, key=lambda group: not _names(group, values)):
+                for member in group.members:
+                    named.setdefault(member.name, []).append(member.schema)
             symbols = ()
-            for member in group.members:
-                if member.name in members:
+            for name in [*named, *sorted(values.keys() - named.keys())]:
+                if name in values:
                     symbols += self.comma if symbols else ()
-                    symbols += self.key(member.name)
-                    symbols += self.constant(members[member.name], member.schema)
+                    symbols += self.key(name)
+                    symbols += self.constant(values[name], named.get(name, ()))
             return self._constant_list(self.open_object, symbols, self.close_object)
         return (self._union((_scalar_group(kind, *rest),)),)
 
@@ -458,6 +456,11 @@ class Emitter:
         self.enter = (here,)
         self.leave = (ir.RuleRef(here.index, _SHALLOWER),)
         self.comma += self.enter
+
+
+def _names(group: ObjectGroup, values: Mapping[str, object]) -> bool:
+    """Whether the members of ``group`` say in which order the keys of ``values`` come."""
+    return values.keys() <= {member.name for member in group.members}
 
 
 def _scalar_group(kind: str, value: Any = None) -> Group:

@@ -1,9 +1,9 @@
 """Emission of arrays whose items are counted or compared.
 
-Items that are counted (``contains``, and what ``not`` and ``oneOf`` leave of ``items``) are steps of
-a :class:`Machine` with a counter for each such schema. Where no upper bound is set, an item may or
-may not claim to belong to it; under a bound the items are split into those that do and those that
-do not, by the algebra.
+Items that are counted (``contains``, and what ``not`` and ``oneOf`` leave of ``items``) are steps
+of a :class:`Machine` with a counter for each such schema. Where no upper bound is set, an item
+may or may not claim to belong to it; under a bound the items are split into those that do and
+those that do not, by the algebra.
 
 Unique items. Of few values each is a step with a bit. Of many or infinitely many, the engine keeps
 their texts apart (:attr:`Terminal.distinct`, ``unique``), so each value has to have one text: they
@@ -14,7 +14,7 @@ matter but show. Equal items (negated ``uniqueItems``) exist for few values only
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from llgx import ir
 from llgx.json_schema.emit_machine import Counter, Machine, Step, TooManyBits, both
@@ -180,7 +180,7 @@ class _Items:
         steps: list[Step] = []
         for value in values_of(self._emitter.algebra, schema, _VALUE_BITS) or ():
             bit = self._values[value]
-            symbols = self._emitter.constant(value, schema)
+            symbols = self._emitter.constant(value, (schema,))
             fresh = both(guard, ir.Condition("bit_clear", bit))
             steps.append(Step(symbols, (*effects, ir.ParamExpr("set_bit", bit)), fresh))
             if self._group.duplicate:

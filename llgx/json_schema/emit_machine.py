@@ -142,9 +142,12 @@ class Machine:
         if not self._emitter.deep:
             return symbols
         return tuple(
-            symbol if isinstance(symbol, ir.TerminalRef)
+            symbol
+            if isinstance(symbol, ir.TerminalRef)
             # The lines of this list are rules too, and read the same depth.
-            else ir.RuleRef(symbol.index, _ONLY_DEPTH if symbol.argument == _SELF else symbol.argument)
+            else ir.RuleRef(
+                symbol.index, _ONLY_DEPTH if symbol.argument == _SELF else symbol.argument
+            )
             for symbol in symbols
         )
 

@@ -16,16 +16,20 @@ come yet, one where a comma is due.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from llgx import ir
 from llgx.json_schema.emit_machine import Counter, Machine, Step, TooManyBits, both
-from llgx.json_schema.normal import Cell, Member, ObjectGroup, Schema
+from llgx.json_schema.normal import Member, ObjectGroup, Schema
 
 if TYPE_CHECKING:
     from llgx.json_schema.emit import Emitter, Symbols
+    from llgx.json_schema.strings import StringSet
 
 __all__ = ["productions"]
+
+# Names of a cell, what their members may be, and the obligations that speak of them.
+_Part: TypeAlias = "tuple[StringSet, Schema, tuple[int, ...]]"
 
 _KEY_BITS: Final = 40  # keys in any order that are remembered one by one
 _MOST_CLAIMS: Final = 6  # obligations that one member may satisfy at once
@@ -123,11 +127,11 @@ class _Members:
 
     # What a member may be
 
-    def _split_cells(self) -> list[tuple[object, Schema, tuple[int, ...]]]:
+    def _split_cells(self) -> list[_Part]:
         """The cells, cut so that each obligation speaks of all names of a part or of none."""
-        parts = [(cell.names, cell.schema, ()) for cell in self._group.cells]
+        parts: list[_Part] = [(cell.names, cell.schema, ()) for cell in self._group.cells]
         for number, some in enumerate(self._some):
-            cut = []
+            cut: list[_Part] = []
             for names, schema, obligations in parts:
                 inside = names.meet(some.names)
                 if inside.is_empty():
@@ -158,7 +162,11 @@ class _Members:
         return [_Alternative((emitter.value(part),), claims) for part, claims in found]
 
     def _step(
-        self, key: Symbols, alternative: _Alternative, own: tuple[ir.ParamExpr, ...], counts: bool,
+        self,
+        key: Symbols,
+        alternative: _Alternative,
+        own: tuple[ir.ParamExpr, ...],
+        counts: bool,
         guard: ir.Condition | None,
     ) -> Step:
         """A member as a step; ``counts`` when it is not a required one."""

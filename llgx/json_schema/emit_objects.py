@@ -59,9 +59,7 @@ def productions(emitter: Emitter, group: ObjectGroup, schema: Schema) -> list[Sy
     if group.cells and group.high is None:
         head = _with_others(emitter, group, schema, head, may_be_empty)
     bodies = () if head is None else (head,)
-    return emitter.bracketed(
-        emitter.open_object, bodies, emitter.close_object, may_be_empty
-    )
+    return emitter.bracketed(emitter.open_object, bodies, emitter.close_object, may_be_empty)
 
 
 def _with_others(

@@ -19,6 +19,8 @@ from llgx.json_schema.quoting import StringSpelling
 
 __all__ = ["DEFAULT_OPTIONS", "Options", "options_of"]
 
+_STRINGS: Final = StringSpelling()
+_NUMBERS: Final = NumberSpelling()
 _MOST_SPACE: Final = 1_000_000
 _DEEPEST_INDENT: Final = 1_000
 _PROPERTY_ORDERS: Final = ("schema", "any")
@@ -56,8 +58,8 @@ class Options:
     item_separator: str = ","
     key_separator: str | None = None
     property_order: str = "schema"
-    strings: StringSpelling = StringSpelling()
-    numbers: NumberSpelling = NumberSpelling()
+    strings: StringSpelling = _STRINGS
+    numbers: NumberSpelling = _NUMBERS
     strict_formats: bool = False
     on_unsupported: str = "error"
     coerce_one_of: bool = False
@@ -188,9 +190,8 @@ _GUIDANCE: Final[dict[str, tuple[type, ...]]] = {
     "json_allow_general_unicode_escapes": (bool,),
 }
 
-def _translated(
-    name: str, value: Any, guidance: Mapping[str, Any]
-) -> dict[str, Any]:
+
+def _translated(name: str, value: Any, guidance: Mapping[str, Any]) -> dict[str, Any]:
     """The options that one entry of ``x-guidance`` sets."""
     if name == "whitespace_flexible":
         return {} if value or guidance.get("whitespace_pattern") else {"whitespace": "compact"}

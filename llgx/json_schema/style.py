@@ -1,10 +1,10 @@
 """How the structure of JSON text is spelled under given options: terminals and what stands between.
 
 A :class:`Style` makes each terminal once and keeps it for later compilations: keys, the commas
-before them, brackets, plain strings and numbers. White space stands in the gaps between lexemes as a
-skip terminal, except where literals of structure are merged into one lexeme (``"key" :`` and, where
-nothing else can follow a value, ``, "key" :``): fewer lexemes are fewer rows. With an indent there
-is no skip terminal, and the gaps are symbols whose lines depend on the depth.
+before them, brackets, plain strings and numbers. White space stands in the gaps between lexemes as
+a skip terminal, except where literals of structure are merged into one lexeme (``"key" :``, and
+where nothing else can follow a value, ``, "key" :``): fewer lexemes are fewer rows. With an indent
+there is no skip terminal, and the gaps are symbols whose lines depend on the depth.
 
 Making a style costs about 50 µs; styles are kept by their options.
 """
@@ -17,6 +17,7 @@ import json
 from typing import Final
 
 from llgx import ir
+from llgx._language import Language
 from llgx.errors import GrammarError
 from llgx.json_schema.numbers import UNIQUE_NUMBERS, NumberSet, NumberSpelling
 from llgx.json_schema.options import DEFAULT_OPTIONS, Options
@@ -219,7 +220,10 @@ def _space(options: Options) -> ir.Regex | None:
         return None
     if isinstance(whitespace, int):
         return ir.Repeat(_SPACE, 1, whitespace)
-    return intersect((_regex("whitespace", whitespace), ir.Repeat(_SPACE, 1, None)))
+    space = intersect((_regex("whitespace", whitespace), _SPACES))
+    if not isinstance(space, ir.Repeat) and Language((space,)).is_empty((0,)):
+        raise ValueError(f"option whitespace: {whitespace!r} matches no JSON white space")
+    return intersect((space, ir.Repeat(_SPACE, 1, None)))
 
 
 def _separator(name: str, text: str, sign: bytes) -> ir.Regex:
@@ -232,7 +236,10 @@ def _separator(name: str, text: str, sign: bytes) -> ir.Regex:
     regex = _regex(name, text)
     if isinstance(regex, ir.Literal) and regex.data.strip(b" \t\n\r") == sign:
         return regex
-    return intersect((regex, concat((_SPACES, ir.Literal(sign), _SPACES))))
+    regex = intersect((regex, concat((_SPACES, ir.Literal(sign), _SPACES))))
+    if Language((regex,)).is_empty((0,)):
+        raise ValueError(f"option {name}: {text!r} does not match {sign.decode()!r}")
+    return regex
 
 
 def _regex(name: str, text: str) -> ir.Regex:

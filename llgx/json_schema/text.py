@@ -28,8 +28,8 @@ def json_schema_to_grammar(
 
     ``"%llguidance {}"`` and a start rule with the schema, or with ``force_gbnf`` GBNF. ``schema``
     and ``options`` are as for :meth:`llgx.Grammar.from_json_schema`. Raises as that does, and
-    :class:`GrammarError` where GBNF cannot say it; ``ValueError`` for an option that ``x-guidance``,
-    which takes the options along in the text, has no name for. In GBNF members with further names
+    :class:`GrammarError` where GBNF cannot say it; ``ValueError`` for an option that has no name in
+    ``x-guidance``, which takes the options along in the text. In GBNF members with further names
     may come twice.
     """
     chosen = options_of(options)
@@ -43,9 +43,7 @@ def json_schema_to_grammar(
     return f"%llguidance {{}}\nstart: %json {_dumps(contents)}\n"
 
 
-def _without_leading_space(
-    document: Document, options: Options, limits: Limits
-) -> ir.GrammarIR:
+def _without_leading_space(document: Document, options: Options, limits: Limits) -> ir.GrammarIR:
     """The grammar with lexemes of their own where a text begins, before which nothing stands."""
     rules: list[ir.Rule] = []
     terminals: list[ir.Terminal] = []
