@@ -19,6 +19,7 @@ cdef class CompiledGrammar:
     cdef readonly object limits
     cdef readonly object shortcuts
     cdef readonly tuple warnings
+    cdef readonly tuple unenforced
     cdef readonly bint forcing
     cdef tuple names             # of terminals
     cdef list rule_names         # by rule of the parser

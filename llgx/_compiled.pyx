@@ -204,6 +204,7 @@ cdef class CompiledGrammar:
                         raise MemoryError
                 self.ends_with_eog[index] = 1
         self.warnings = tuple(ir.warnings)
+        self.unenforced = tuple(ir.unenforced)
         for index in range(len(ir.terminals)):
             skip = ir.skip[ir.terminals[index].skip_class]
             if skip < 0 or skip in empty or skip not in used_skip:
