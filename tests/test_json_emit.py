@@ -376,3 +376,18 @@ def test_nothing_is_embedded_of_a_schema_at_fault() -> None:
     with pytest.raises(llgx.SchemaError):
         embed({"type": "nonsense"}, rules=rules, terminals=terminals, skip=skip)
     assert (rules, terminals, skip) == ([], [], [-1])
+
+
+def test_what_is_not_enforced_is_listed() -> None:
+    schema = {"type": "string", "format": "unheard-of"}
+    compiled = llgx.Grammar.from_json_schema(schema).compile(BYTES)
+    [(_, keyword, reason)] = compiled.unenforced
+    assert keyword == "format"
+    assert "unheard-of" in reason
+    twice = {"type": "array", "items": {"type": "string"}, "not": {"uniqueItems": True}}
+    with pytest.raises(llgx.SchemaError) as caught:
+        llgx.Grammar.from_json_schema(twice)
+    assert caught.value.keyword == "uniqueItems"
+    grammar = llgx.Grammar.from_json_schema(twice, on_unsupported="record")
+    assert [entry[1] for entry in grammar.unenforced] == ["uniqueItems"]
+    assert grammar.compile(BYTES).unenforced == grammar.unenforced
