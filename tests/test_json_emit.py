@@ -14,16 +14,10 @@ import pytest
 
 import llgx
 from llgx import ir
-from llgx.json_schema import compile_schema, embed, emit
+from llgx.json_schema import compile_schema, embed
 
 BYTES = llgx.Vocabulary.from_tokens([*(bytes((byte,)) for byte in range(256)), b""], eog=256)
 EOG = 256
-
-
-@pytest.fixture(autouse=True)
-def _plain_lexemes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the engine does with distinct lexemes is tested apart."""
-    monkeypatch.setattr(emit, "DISTINCT_LEXEMES", False)
 
 
 def matcher_of(schema: object, **options: Any) -> llgx.Matcher:
@@ -225,27 +219,20 @@ def test_walks_end_in_valid_documents(schema: dict[str, Any], options: dict[str,
         if text is None:
             continue
         ended += 1
-        document = json.loads(text)
-        # Long digits are beyond the oracle's floats, a key that came twice beyond json's dicts.
-        if not re.search(rb"[0-9]{16}|[0-9][eE]", text) and _is_distinct(text):
+        document = json.loads(text, object_pairs_hook=_distinct_pairs)
+        # Long digits are beyond the oracle's floats.
+        if not re.search(rb"[0-9]{16}|[0-9][eE]", text):
             assert oracle.is_valid(document), text
         spells_as_python = not re.search(rb"-0|[0-9][eE.]|[0-9]{16}|\\\\", text)
-        if "indent" in options and spells_as_python and _is_distinct(text):
+        if "indent" in options and spells_as_python:
             assert text.decode() == json.dumps(document, indent=2, ensure_ascii=False)
     # Random keys rarely are those that have to come: other orders may not end in so few steps.
     assert ended or options
 
 
-def _is_distinct(text: bytes) -> bool:
-    seen = True
-
-    def check(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        nonlocal seen
-        seen = seen and len(dict(pairs)) == len(pairs)
-        return dict(pairs)
-
-    json.loads(text, object_pairs_hook=check)
-    return seen
+def _distinct_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    assert len(dict(pairs)) == len(pairs), pairs
+    return dict(pairs)
 
 
 # Structure
@@ -326,10 +313,7 @@ def test_many_keys_in_any_order() -> None:
         assert not accepts(matcher, f'{text[:-1]}, "{chosen[0]}": null}}')
 
 
-def test_more_keys_in_any_order_than_bits_are_kept_apart_by_the_engine(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(emit, "DISTINCT_LEXEMES", True)
+def test_more_keys_in_any_order_than_bits() -> None:
     names = [f"k{i}" for i in range(100)]
     schema = {
         "type": "object",
@@ -337,9 +321,115 @@ def test_more_keys_in_any_order_than_bits_are_kept_apart_by_the_engine(
         "required": names[:70],
         "additionalProperties": False,
     }
-    grammar = compile_schema(schema, llgx.json_schema.Options(property_order="any"))
-    distinct = {terminal.name for terminal in grammar.terminals if terminal.distinct}
-    assert {json.dumps(name) for name in names} <= distinct
+    matcher = matcher_of(schema, property_order="any")
+    rng = random.Random(2)
+    for count in (69, 70, 85, 100):
+        chosen = names[:count]
+        rng.shuffle(chosen)
+        text = json.dumps(dict.fromkeys(chosen))
+        assert accepts(matcher, text) == (count >= 70)
+        assert not accepts(matcher, f'{text[:-1]}, "{chosen[0]}": null}}')
+    # Once all keys are there, none may be begun.
+    matcher.match_bytes(text.encode())
+    for byte in text[:-1].encode():
+        matcher.consume(byte)
+    assert ord(",") not in matcher.allowed_tokens()
+
+
+# Alternatives in one row: the lexer takes the longest lexeme of all of them
+
+
+NAMED = {"type": "object", "properties": {"a": {"const": 1}, "b": {"const": 2}}, "required": ["a"]}
+OTHER = {"type": "object", "additionalProperties": {"const": 3}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "accepted", "rejected"),
+    [
+        ({"anyOf": [NAMED, OTHER]}, ['{"a":1}', '{"a" :3,"b":3}', '{"a":1, "b":2}'], ['{"a":2}']),
+        (
+            {"anyOf": [{**NAMED, "required": ["a", "b"]}, OTHER]},
+            ['{"a":1,"b":2}', '{"a":3,"b":3}', '{"c":3, "a" : 3}'],
+            ['{"a":1,"b":3}', '{"a":1}'],
+        ),
+        (
+            {"anyOf": [{"type": "array", "items": NAMED}, {"type": "array", "items": OTHER}]},
+            ['[{"a":1},{"a":1,"b":2}]', '[{"a":3},{"a":3}]'],
+            ['[{"a":1},{"a":3}]'],
+        ),
+        (
+            {"type": "array", "contains": NAMED, "items": {"anyOf": [NAMED, OTHER]}},
+            ['[{"a":3},{"a":1}]', '[{"a":1},{"a":3,"b":3}]'],
+            ['[{"a":3}]', "[]"],
+        ),
+    ],
+    ids=repr,
+)
+def test_alternatives(schema: object, accepted: list[str], rejected: list[str]) -> None:
+    matcher = matcher_of(schema)
+    for text in accepted:
+        assert accepts(matcher, text), text
+    for text in rejected:
+        assert not accepts(matcher, text), text
+
+
+# Keys and items that are kept apart
+
+
+@pytest.mark.parametrize(
+    ("schema", "accepted", "rejected"),
+    [
+        (True, ['{"a":1,"b":{"a":1}}', '[{"a":1},{"a":1}]'], ['{"a":1,"a":2}', '[{"a":1,"a":1}]']),
+        ({"properties": {"a": {}}}, ['{"a":1,"b":2,"c":2}'], ['{"a":1,"a":2}', '{"b":1,"b":2}']),
+        (
+            {"additionalProperties": False, "patternProperties": {"^x": {}}},
+            ['{"x":1,"xa":2}'],
+            ['{"x":1,"x":1}', '{"a":1}'],
+        ),
+        (
+            {"type": "array", "uniqueItems": True, "items": {"type": "string"}},
+            ["[]", '["a"]', '["a", "b"]', '["a" , "b","ab"]'],
+            ['["a", "a"]', '["a","b", "a"]'],
+        ),
+        (
+            {"type": "array", "uniqueItems": True, "items": {"type": "number"}},
+            ["[1, 2.5]", "[1,10,100]"],
+            ["[1,1]", "[1,1.0]", "[1,2,1]"],
+        ),
+        (
+            {"type": "array", "uniqueItems": True, "items": {"properties": {"a": {}, "b": {}}}},
+            ['[{"a":1},{"a":2}]', '[{"a":1,"b":2},{"b":2},1,"1",null]'],
+            ['[{"a":1},{"a" : 1}]', '[{"a":[1]},{"a":[ 1]}]', "[{},{}]", "[1,1]"],
+        ),
+        (
+            {"type": "array", "uniqueItems": True, "items": {"type": "array"}},
+            ["[[1],[2]]", "[[1,1]]", "[[],[1],[1,1]]"],
+            ["[[1],[1]]", "[[],[ ]]"],
+        ),
+        ({"type": "array", "items": {"uniqueItems": True}}, ["[[1],[1]]"], ["[[1,1]]"]),
+        (
+            {"type": "array", "uniqueItems": True, "items": {"enum": list(range(100))}},
+            [json.dumps(list(range(100)))],
+            ["[1,2,1]", "[100]"],
+        ),
+    ],
+    ids=repr,
+)
+def test_kept_apart(schema: object, accepted: list[str], rejected: list[str]) -> None:
+    matcher = matcher_of(schema)
+    for text in accepted:
+        assert accepts(matcher, text), text
+    for text in rejected:
+        assert not accepts(matcher, text), text
+
+
+def test_unique_objects_are_narrowed_where_order_would_show() -> None:
+    schema = {"type": "array", "uniqueItems": True, "items": {"type": "object"}}
+    grammar = llgx.Grammar.from_json_schema(schema)
+    assert any("unique" in warning for warning in grammar.warnings)
+    matcher = llgx.Matcher(grammar.compile(BYTES))
+    assert accepts(matcher, '[{"a":1},{"b":1}]')
+    assert not accepts(matcher, '[{"a":1,"b":2},{"b":2,"a":1}]')
 
 
 # Embedding
@@ -367,6 +457,20 @@ def test_embedded_in_a_grammar_of_another_syntax() -> None:
     assert not accepts(matcher, "~ [1]~")
     assert not accepts(matcher, "~[1] ~")
     assert not accepts(matcher, "~[_1]~")
+
+
+def test_embedded_schemas_may_be_alternatives() -> None:
+    rules = [ir.Rule("start", [])]
+    terminals: list[ir.Terminal] = []
+    skip = [-1]
+    for schema in (NAMED, OTHER):
+        symbol, _, _ = embed(schema, rules=rules, terminals=terminals, skip=skip)
+        rules[0].productions.append(ir.Production((symbol,)))
+    grammar = llgx.Grammar.from_ir(ir.GrammarIR(rules, terminals, 0, skip=skip))
+    matcher = llgx.Matcher(grammar.compile(BYTES))
+    assert accepts(matcher, '{"a" : 1}')
+    assert accepts(matcher, '{"a":3}')
+    assert not accepts(matcher, '{"a":2}')
 
 
 def test_nothing_is_embedded_of_a_schema_at_fault() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import llgx
-from llgx.json_schema import Options, emit, json_schema_to_grammar, options_of
+from llgx.json_schema import Options, json_schema_to_grammar, options_of
 
 BYTES = llgx.Vocabulary.from_tokens([*(bytes((byte,)) for byte in range(256)), b""], eog=256)
 SCHEMA = {
@@ -21,11 +21,6 @@ SCHEMA = {
     "additionalProperties": False,
 }
 DOCUMENT = {"a": 1, "b": [None, None]}
-
-
-@pytest.fixture(autouse=True)
-def _plain_lexemes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(emit, "DISTINCT_LEXEMES", False)
 
 
 def accepts(schema: object, text: str, **options: Any) -> bool:
@@ -332,9 +327,6 @@ def test_gbnf_says_the_same(
     ],
     ids=repr,
 )
-def test_what_gbnf_cannot_say(
-    schema: dict[str, Any], options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(emit, "DISTINCT_LEXEMES", True)
+def test_what_gbnf_cannot_say(schema: dict[str, Any], options: dict[str, Any]) -> None:
     with pytest.raises(llgx.GrammarError, match="GBNF"):
         json_schema_to_grammar(schema, force_gbnf=True, **options)

@@ -74,7 +74,10 @@ def embed(
     :func:`compile_schema` does; then nothing has been added.
     """
     skip_class = len(skip)
-    emitter, start, report = _emit(source, options, limits, skip_class, len(rules), len(terminals))
+    # Not merged: in the rows of the grammar around it other schemas may be alternatives.
+    emitter, start, report = _emit(
+        source, options, limits, False, skip_class, len(rules), len(terminals)
+    )
     space = -1
     if emitter.style.skip is not None:
         space = emitter.ref(emitter.style.skip).index
@@ -91,6 +94,7 @@ def _emit(
     source: object,
     options: Options,
     limits: Limits,
+    merged: bool = True,
     skip_class: int = 0,
     first_rule: int = 0,
     first_terminal: int = 0,
@@ -105,6 +109,7 @@ def _emit(
         algebra,
         report,
         any_order=options.property_order == "any",
+        merged=merged,
         skip_class=skip_class,
         first_rule=first_rule,
         first_terminal=first_terminal,

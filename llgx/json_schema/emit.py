@@ -15,6 +15,7 @@ With an indent (:attr:`Style.deep`) every rule takes the depth as bits 48 to 63 
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -55,18 +56,16 @@ _ONLY_DEPTH: Final = ir.ParamExpr("bit_and", ((1 << 16) - 1) << DEPTH_BITS[0])
 # Depths whose line begins are one terminal each; those below are put together.
 _SPELT_DEPTHS: Final = 12
 
-# Whether additional keys and unique items are left to the engine's distinct lexemes. Off, nothing
-# keeps an additional key from coming twice: for engines that do not know them.
-DISTINCT_LEXEMES = True
-
 
 class Emitter:
     """Rules and terminals in the making.
 
-    ``merged`` says whether a key and its colon are one lexeme: not where texts are compared, since
-    white space within a lexeme is part of it. ``distinct`` says whether the engine knows distinct
-    lexemes. The emitter of what is compared (``compares``) shares rules and terminals with that of
-    the rest, and has values and spellings of its own.
+    ``merged`` says whether a key and its colon, or a comma and the key after it, are one lexeme.
+    They are not where texts are compared, since white space within a lexeme is part of it; nor
+    where alternatives meet in a row, since the lexer takes the longest lexeme of all: ``"a":`` of
+    one object would cut off the key ``"a"`` of another one. For such places there is a *variant*,
+    :attr:`separate`, and for what is compared another one, :meth:`comparing`, with spellings of its
+    own. Variants share rules and terminals.
     """
 
     def __init__(
@@ -76,38 +75,30 @@ class Emitter:
         report: Report,
         *,
         any_order: bool = False,
+        merged: bool = True,
         skip_class: int = 0,
         first_rule: int = 0,
         first_terminal: int = 0,
-        distinct: bool | None = None,
-        whole: Emitter | None = None,
     ) -> None:
         self.style = style
         self.algebra = algebra
         self.report = report
         self.any_order = any_order
-        self.compares = whole is not None
-        self.merged = style.unit is None and not self.compares
-        self.knows_distinct = DISTINCT_LEXEMES if distinct is None else distinct
+        self.compares = False
+        self.merged = merged and style.unit is None
         self.deep = style.deep
-        self.rules: list[ir.Rule] = [] if whole is None else whole.rules
-        self.terminals: list[ir.Terminal] = [] if whole is None else whole.terminals
-        self.warnings: list[str] = [] if whole is None else whole.warnings
+        self.rules: list[ir.Rule] = []
+        self.terminals: list[ir.Terminal] = []
+        self.warnings: list[str] = []
         # Of the machines: all their rules, and those to write out at the end (emit_expand).
-        self.machine_rules: set[int] = set() if whole is None else whole.machine_rules
-        self.written_out: list[int] = [] if whole is None else whole.written_out
-        self._refs: dict[int, ir.TerminalRef] = {} if whole is None else whole._refs
-        self._originals: list[ir.Terminal] = [] if whole is None else whole._originals
-        self._todo: list[_Task] = [] if whole is None else whole._todo
+        self.machine_rules: set[int] = set()
+        self.written_out: list[int] = []
         self.first_rule = first_rule
         self._first_terminal = first_terminal
         self._skip_class = skip_class
-        self._here = _SELF if style.deep else None
-        self._keys: dict[tuple[str, bool], Symbols] = {}
-        self._values: dict[Schema, ir.Symbol] = {}
-        self._unions: dict[tuple[Group, ...], ir.TerminalRef] = {}
-        self._any: ir.Symbol | None = None
-        self._comparing: Emitter | None = self if self.compares else None
+        self._refs: dict[int, ir.TerminalRef] = {}
+        self._originals: list[ir.Terminal] = []
+        self._todo: list[_Task] = []
         self._distinct_terminals: dict[int, ir.TerminalRef] = {}
         self._narrowed: set[Schema] = set()
         self.comma: Symbols = (self.ref(style.comma),)
@@ -118,10 +109,44 @@ class Emitter:
         # What stands after an opening and before a closing bracket.
         self.enter: Symbols = ()
         self.leave: Symbols = ()
-        if whole is not None:
-            self.comma, self.enter, self.leave = whole.comma, whole.enter, whole.leave
-        elif style.unit is not None:
+        if style.unit is not None:
             self._add_lines(style.unit)
+        self._begin_variant()
+
+    def _begin_variant(self) -> None:
+        self._keys: dict[tuple[str, bool], Symbols] = {}
+        self._values: dict[Schema, ir.Symbol] = {}
+        self._unions: dict[tuple[Group, ...], ir.TerminalRef] = {}
+        self._any: ir.Symbol | None = None
+        self._separate: Emitter | None = None
+        self._comparing: Emitter | None = None
+
+    @property
+    def separate(self) -> Emitter:
+        """The variant for places where alternatives meet."""
+        if not self.merged:
+            return self
+        if self._separate is None:
+            any_value = self.any_value()
+            self._separate = copy.copy(self)
+            self._separate._begin_variant()
+            self._separate.merged = False
+            self._separate._any = any_value
+        return self._separate
+
+    @property
+    def comparing(self) -> Emitter:
+        """The variant for items that are kept apart by their texts."""
+        if self.compares:
+            return self
+        if self._comparing is None:
+            self._comparing = copy.copy(self)
+            self._comparing._begin_variant()
+            self._comparing.merged = False
+            self._comparing.compares = True
+            self._comparing.any_order = False
+            self._comparing.style = self.style.unique
+        return self._comparing
 
     # What the parts of emission build with
 
@@ -132,8 +157,6 @@ class Emitter:
             found = ir.TerminalRef(self._first_terminal + len(self.terminals))
             self._refs[id(terminal)] = found
             self._originals.append(terminal)
-            if (terminal.distinct or terminal.unique) and not self.knows_distinct:
-                terminal = dataclasses.replace(terminal, distinct=False, unique=False)
             if self._skip_class:
                 terminal = dataclasses.replace(terminal, skip_class=self._skip_class)
             self.terminals.append(terminal)
@@ -200,9 +223,7 @@ class Emitter:
 
     def distinct_key(self, names: StringSet) -> Symbols:
         """A key out of ``names`` that its object does not have yet, and its colon."""
-        merged = self.merged and not self.knows_distinct
-        key = self.ref(self.style.some_key(names, merged))
-        return (key,) if merged else (key, self.ref(self.style.colon))
+        return (self.ref(self.style.distinct_key(names)), self.ref(self.style.colon))
 
     def distinct_name(self, name: str) -> Symbols:
         """The key ``name`` if its object does not have it yet, and its colon."""
@@ -223,21 +244,6 @@ class Emitter:
     def open_unique_array(self) -> ir.TerminalRef:
         """The opening bracket of an array whose items are kept apart."""
         return self.ref(self.style.open_unique_array)
-
-    def comparing(self, schema: Schema) -> Emitter:
-        """The emitter for items that are kept apart by their texts."""
-        if self._comparing is None:
-            self._comparing = Emitter(
-                self.style.unique,
-                self.algebra,
-                self.report,
-                skip_class=self._skip_class,
-                first_rule=self.first_rule,
-                first_terminal=self._first_terminal,
-                distinct=self.knows_distinct,
-                whole=self,
-            )
-        return self._comparing
 
     def narrow(self, schema: Schema) -> None:
         """Note that objects of ``schema`` are held to one further member."""
@@ -319,6 +325,8 @@ class Emitter:
         terminals = self.scalars(groups)
         if len(terminals) == 1 and _all_scalar(groups):
             return terminals[0]
+        if self.merged and _is_ambiguous(groups):
+            return self.separate.value(schema)
         rule, reference = self.new_rule()
         rule.productions += [ir.Production((terminal,)) for terminal in terminals]
         self._todo.append((self, rule, groups, schema))
@@ -471,6 +479,17 @@ def _scalar_group(kind: str, value: Any = None) -> Group:
     if kind == "number":
         return NumberGroup(NumberSet.of((value,)))
     return StringGroup(StringSet.of((value,)))
+
+
+def _is_ambiguous(groups: tuple[Group, ...]) -> bool:
+    """Whether several of ``groups``, or several ways to read one of them, begin alike."""
+    objects = arrays = 0
+    for group in groups:
+        if type(group) is ObjectGroup:
+            objects += 2 if group.some else 1
+        elif type(group) is ArrayGroup:
+            arrays += 2 if group.counted or group.unique or group.duplicate else 1
+    return objects > 1 or arrays > 1
 
 
 def _all_scalar(groups: tuple[Group, ...]) -> bool:

@@ -114,7 +114,7 @@ class _Items:
             self._group = dataclasses.replace(group, duplicate=False)
         if self._unique:
             self.compares = True
-            emitter = self._emitter = emitter.comparing(schema)
+            emitter = self._emitter = emitter.comparing
             self._values = None
             many = values_of(emitter.algebra, every, _MOST_VALUES)
             if many is not None and self._length is None and self._high is None:

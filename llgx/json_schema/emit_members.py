@@ -19,6 +19,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from llgx import ir
+from llgx.errors import LimitError
 from llgx.json_schema.emit_machine import Counter, Machine, Step, TooManyBits, both
 from llgx.json_schema.normal import Member, ObjectGroup, Schema
 
@@ -26,11 +27,12 @@ if TYPE_CHECKING:
     from llgx.json_schema.emit import Emitter, Symbols
     from llgx.json_schema.strings import StringSet
 
-__all__ = ["productions"]
+__all__ = ["count_names", "productions"]
 
 # Names of a cell, what their members may be, and the obligations that speak of them.
 _Part: TypeAlias = "tuple[StringSet, Schema, tuple[int, ...]]"
 
+_FEW_NAMES: Final = 64
 _KEY_BITS: Final = 40  # keys in any order that are remembered one by one
 _MOST_CLAIMS: Final = 6  # obligations that one member may satisfy at once
 
@@ -65,6 +67,24 @@ class _Alternative:
     claims: frozenset[int]
 
 
+def count_names(emitter: Emitter, names: StringSet, exactly: bool = False) -> int | None:
+    """How many names there are, if few.
+
+    None for more than 64, and where nothing hangs on it and it would cost a search: a comma is
+    refused by the engine when no key may follow it, but not before a line break.
+    """
+    values = names.values
+    if values is not None:
+        return len(values)
+    if names.excluded is not None or not (exactly or emitter.style.unit is not None):
+        return None
+    try:
+        found = names.enumerate(_FEW_NAMES)
+    except LimitError:
+        return None
+    return None if found is None else len(found)
+
+
 class _Members:
     """The machine of one object."""
 
@@ -82,10 +102,10 @@ class _Members:
             self._members = tuple(m for m in group.members if m.name in required)
         self._any_order = emitter.any_order and not emitter.compares
         optional = len(self._members) - len(required)
+        sizes = [count_names(emitter, cell[0], exactly=self._low > 0) for cell in self._cells]
         room: int | None = optional
-        for names, _, _ in self._cells:
-            values = names.values
-            room = None if room is None or values is None else room + len(values)
+        for size in sizes:
+            room = None if room is None or size is None else room + size
         self._optional_left = room
         # Obligations, required keys and all keys, each in bits side by side.
         self._some_bit = machine.bits(len(self._some)) if self._some else 0
@@ -118,9 +138,9 @@ class _Members:
         if emitter.compares and self._cells:
             self._others = machine.counter(1)
         self._used: dict[int, Counter] = {}
-        for at, (names, _, _) in enumerate(self._cells):
-            if names.values is not None:
-                self._used[at] = machine.counter(len(names.values))
+        for at, size in enumerate(sizes):
+            if size is not None:
+                self._used[at] = machine.counter(size)
         places = 0 if self._any_order else len(self._members)
         can_fail = bool(self._some or self._low or self._is_bounded)
         self._is_small = can_fail and machine.write_out(places)
@@ -279,9 +299,8 @@ class _Members:
         machine, emitter = self._machine, self._emitter
         comma = machine.inside(emitter.comma)
         enter, leave = machine.inside(emitter.enter), machine.inside(emitter.leave)
-        left = 0 if all(names.values is not None for names, _, _ in self._cells) else None
-        for used in self._used.values():
-            left = None if left is None else left + used.most
+        left = sum(used.most for used in self._used.values())
+        is_closed = len(self._used) == len(self._cells)
         unsupported = set(range(len(self._some)))
         for _, _, obligations in self._cells:
             unsupported -= set(obligations)
@@ -303,11 +322,11 @@ class _Members:
             )
             if not is_required:
                 skip = self._still_to_come(unsupported)
-                if left is not None and self._count is not None and not self._is_small:
+                if is_closed and self._count is not None and not self._is_small:
                     skip = both(skip, self._count.at_least(self._low - left))
                 later.productions.append(ir.Production((rest,), skip))
                 begin.productions.append(ir.Production((first,), skip))
-                left = None if left is None else left + 1
+                left += 1
             first, rest = before, here
             for alternative in alternatives:
                 unsupported -= alternative.claims

@@ -98,4 +98,4 @@ def _needs_machine(emitter: Emitter, group: ObjectGroup) -> bool:
         return True
     if emitter.any_order and not emitter.compares and len(group.members) + len(group.cells) > 1:
         return True
-    return any(cell.names.values is not None for cell in group.cells)
+    return any(emit_members.count_names(emitter, cell.names) is not None for cell in group.cells)

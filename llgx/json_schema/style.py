@@ -71,11 +71,13 @@ class Style:
             colon = ":" if self.unit is None else ": "
         self.colon_regex = _separator("key_separator", colon, b":")
         # After the quote of a key, and between a comma and the key, where they are one lexeme.
-        self._after_key = concat((gap, self.colon_regex))
-        self._after_key_data = (
-            self._after_key.data if isinstance(self._after_key, ir.Literal) else None
+        # After the quote of a key, and between a comma and the key, where they are one lexeme.
+        self._after_key = _items(concat((gap, self.colon_regex)))
+        self._before_key = _items(concat((self.comma_regex, gap)))
+        # Whether a key never touches another literal, so that its parts are as flat as can be.
+        self._has_gaps = not any(
+            isinstance(part, ir.Literal) for part in (self._after_key[0], self._before_key[-1])
         )
-        self._before_key = concat((self.comma_regex, gap))
         self.comma = ir.Terminal('","', self.comma_regex)
         self.colon = ir.Terminal('":"', self.colon_regex)
         self.open_object = _bracket("{", "open")
@@ -86,7 +88,6 @@ class Style:
         any_string = StringSet.ANY.quoted(self.strings)
         self.string = ir.Terminal("string", any_string)
         self.any_key = ir.Terminal("key", any_string, distinct=True)
-        self.any_member = ir.Terminal("key", concat((any_string, self._after_key)))
         self.number = ir.Terminal("number", NumberSet.ANY.regex(self.numbers))
         self.integer = ir.Terminal("integer", NumberSet.INTEGERS.regex(self.numbers))
         self.boolean = ir.Terminal(
@@ -128,30 +129,28 @@ class Style:
         if found is not None:
             return found
         text = self.quoted(name)
-        if colon:
-            # By hand again: this makes most of the terminals of most grammars.
-            if self._after_key_data is not None and isinstance(text, ir.Literal):
-                text = ir.Literal(text.data + self._after_key_data)
-            elif isinstance(text, ir.Literal) and isinstance(self._after_key, ir.Concat):
-                text = ir.Concat((text, *self._after_key.items))
-            else:
-                text = concat((text, self._after_key))
+        # By hand, since this makes most of the terminals of most grammars.
+        parts = [text]
         if comma:
-            text = concat((self._before_key, text))
-        shown = json.dumps(name, ensure_ascii=False)
-        found = ir.Terminal(literal_name([shown]), text)
+            parts = [*self._before_key, text]
+        if colon:
+            parts += self._after_key
+        if len(parts) > 1:
+            regex = ir.Concat(tuple(parts)) if self._has_gaps else concat(parts)
+        else:
+            regex = text
+        shown = f'"{name}"' if isinstance(text, ir.Literal) else json.dumps(name)
+        found = ir.Terminal(literal_name([shown]), regex)
         if len(self._keys) >= _KEPT_KEYS:
             self._keys.clear()
         self._keys[at] = found
         return found
 
-    def some_key(self, names: StringSet, colon: bool) -> ir.Terminal:
-        """A key out of ``names``."""
+    def distinct_key(self, names: StringSet) -> ir.Terminal:
+        """A key out of ``names``, of which an object has each once at the most."""
         if names.is_any:
-            return self.any_member if colon else self.any_key
+            return self.any_key
         text = self._other_than(names) or names.quoted(self.strings)
-        if colon:
-            return ir.Terminal("key", concat((text, self._after_key)))
         return ir.Terminal("key", text, distinct=True)
 
     def _other_than(self, names: StringSet) -> ir.Regex | None:
@@ -201,6 +200,10 @@ class Style:
 @functools.lru_cache(maxsize=64)
 def _style(options: Options) -> Style:
     return Style(options)
+
+
+def _items(regex: ir.Regex) -> tuple[ir.Regex, ...]:
+    return regex.items if isinstance(regex, ir.Concat) else (regex,)
 
 
 def _bracket(sign: str, scope: str, unique: bool = False) -> ir.Terminal:
