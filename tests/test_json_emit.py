@@ -495,3 +495,22 @@ def test_what_is_not_enforced_is_listed() -> None:
     grammar = llgx.Grammar.from_json_schema(twice, on_unsupported="record")
     assert [entry[1] for entry in grammar.unenforced] == ["uniqueItems"]
     assert grammar.compile(BYTES).unenforced == grammar.unenforced
+
+
+@pytest.mark.parametrize("most", [2**53 - 1, 10**30])
+def test_bounds_that_nothing_reaches(most: int) -> None:
+    for schema, text in (
+        ({"type": "object", "maxProperties": most, "properties": {"a": {}}}, '{"a":1,"b":2}'),
+        ({"type": "array", "maxItems": most}, "[1,2]"),
+        ({"type": "array", "contains": {"const": 1}, "maxContains": most}, "[1,1]"),
+    ):
+        grammar = compile_schema(schema)
+        assert len(grammar.rules) < 30
+        assert accepts(matcher_of(schema), text)
+
+
+def test_numbers_beyond_what_can_be_spelled_have_a_place() -> None:
+    schema = {"properties": {"a": {"items": {"maximum": 10**5_000}}}}
+    with pytest.raises(llgx.SchemaError) as caught:
+        llgx.Grammar.from_json_schema(schema)
+    assert caught.value.pointer.startswith("/properties/a")

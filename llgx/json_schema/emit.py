@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from llgx import ir
+from llgx.errors import GrammarError, SchemaError
 from llgx.json_schema import emit_arrays, emit_objects
 from llgx.json_schema.meet import item_at
 from llgx.json_schema.normal import (
@@ -322,7 +323,10 @@ class Emitter:
             if self.compares:
                 self.narrow(schema)
             return self.any_value()
-        terminals = self.scalars(groups)
+        try:
+            terminals = self.scalars(groups)
+        except GrammarError as error:
+            raise SchemaError(error.message, pointer=schema.pointer) from None
         if len(terminals) == 1 and _all_scalar(groups):
             return terminals[0]
         if self.merged and _is_ambiguous(groups):
@@ -336,14 +340,17 @@ class Emitter:
         """Do everything that is still to be done."""
         while self._todo:
             emitter, rule, groups, schema = self._todo.pop()
-            for group in groups:
-                if type(group) is ObjectGroup:
-                    bodies = emit_objects.productions(emitter, group, schema)
-                elif type(group) is ArrayGroup:
-                    bodies = emit_arrays.productions(emitter, group, schema)
-                else:
-                    continue
-                rule.productions += [ir.Production(symbols) for symbols in bodies]
+            try:
+                for group in groups:
+                    if type(group) is ObjectGroup:
+                        bodies = emit_objects.productions(emitter, group, schema)
+                    elif type(group) is ArrayGroup:
+                        bodies = emit_arrays.productions(emitter, group, schema)
+                    else:
+                        continue
+                    rule.productions += [ir.Production(symbols) for symbols in bodies]
+            except GrammarError as error:
+                raise SchemaError(error.message, pointer=schema.pointer) from None
 
     def any_value(self) -> ir.Symbol:
         """Any JSON value."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from llgx.json_schema import emit_items
+from llgx.json_schema.emit_machine import reachable
 from llgx.json_schema.normal import ArrayGroup, Schema
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def productions(emitter: Emitter, group: ArrayGroup, schema: Schema) -> list[Sym
     """The texts of the arrays of ``group``."""
     if group.counted or group.unique or group.duplicate:
         return emit_items.productions(emitter, group, schema)
-    high = group.high
+    high = reachable(group.high)
     if group.rest.is_never:
         high = len(group.prefix) if high is None else min(high, len(group.prefix))
     bodies = () if high == 0 else (_items(emitter, group, high),)

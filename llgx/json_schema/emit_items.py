@@ -17,7 +17,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Final
 
 from llgx import ir
-from llgx.json_schema.emit_machine import Counter, Machine, Step, TooManyBits, both
+from llgx.json_schema.emit_machine import Counter, Machine, Step, TooManyBits, both, reachable
 from llgx.json_schema.finite import values_of
 from llgx.json_schema.normal import ArrayGroup, Counted, Schema
 
@@ -64,7 +64,7 @@ class _Items:
         self._emitter = emitter
         self._machine = machine = Machine(emitter)
         self._group = group
-        high = group.high
+        high = reachable(group.high)
         if group.rest.is_never:
             high = len(group.prefix) if high is None else min(high, len(group.prefix))
         self._high = high
@@ -73,6 +73,7 @@ class _Items:
         self._places = places if high is None else min(places, high)
         self._claims: list[tuple[Counted, Counter | None]] = []
         for counted in group.counted:
+            counted = dataclasses.replace(counted, high=reachable(counted.high))
             most = counted.low if counted.high is None else counted.high
             if most or counted.high is not None:
                 self._claims.append((counted, machine.counter(most) if most else None))

@@ -29,10 +29,11 @@ from llgx import ir
 if TYPE_CHECKING:
     from llgx.json_schema.emit import Emitter, Symbols
 
-__all__ = ["Counter", "Machine", "Step", "TooManyBits", "both"]
+__all__ = ["Counter", "Machine", "Step", "TooManyBits", "both", "reachable"]
 
 _SELF: Final = ir.ParamExpr("self")
 _MOST_STATES: Final = 500
+_ENDLESS: Final = 1 << 48
 
 
 class TooManyBits(Exception):
@@ -234,6 +235,11 @@ class Machine:
 
 
 _ONLY_DEPTH: Final = ir.ParamExpr("bit_and", ((1 << 16) - 1) << 48)
+
+
+def reachable(high: int | None) -> int | None:
+    """An upper bound of a count, or None for one that no text in this world gets to."""
+    return None if high is None or high >= _ENDLESS else high
 
 
 def both(*conditions: ir.Condition | None) -> ir.Condition | None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from llgx import ir
 from llgx.errors import LimitError
-from llgx.json_schema.emit_machine import Counter, Machine, Step, TooManyBits, both
+from llgx.json_schema.emit_machine import Counter, Machine, Step, TooManyBits, both, reachable
 from llgx.json_schema.normal import Member, ObjectGroup, Schema
 
 if TYPE_CHECKING:
@@ -95,7 +95,9 @@ class _Members:
         self._some = group.some
         required = group.required
         self._low = max(0, group.low - len(required))
-        self._high = None if group.high is None else group.high - len(required)
+        self._high = reachable(group.high)
+        if self._high is not None:
+            self._high -= len(required)
         self._members = group.members
         self._cells = self._split_cells() if self._high != 0 else []
         if self._high == 0:

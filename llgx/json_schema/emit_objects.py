@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from llgx.json_schema import emit_members
+from llgx.json_schema.emit_machine import reachable
 from llgx.json_schema.normal import ObjectGroup, Schema
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def productions(emitter: Emitter, group: ObjectGroup, schema: Schema) -> list[Sy
         if may_be_empty:
             alternatives.append(first)
         head = (emitter.rule(alternatives),)
-    if group.cells and group.high is None:
+    if group.cells:
         head = _with_others(emitter, group, schema, head, may_be_empty)
     bodies = () if head is None else (head,)
     return emitter.bracketed(emitter.open_object, bodies, emitter.close_object, may_be_empty)
@@ -94,7 +95,8 @@ def _needs_machine(emitter: Emitter, group: ObjectGroup) -> bool:
         return True
     if group.low > len(group.required):
         return True
-    if group.high is not None and (group.cells or group.high < len(group.members)):
+    high = reachable(group.high)
+    if high is not None and (group.cells or high < len(group.members)):
         return True
     if emitter.any_order and not emitter.compares and len(group.members) + len(group.cells) > 1:
         return True
