@@ -29,6 +29,14 @@ def accepts(matcher: llgx.Matcher, text: str) -> bool:
     return matcher.match_bytes(data) == (len(data), True)
 
 
+def check_texts(schema: object, accepted: list[str], rejected: list[str]) -> None:
+    matcher = matcher_of(schema)
+    for text in accepted:
+        assert accepts(matcher, text), text
+    for text in rejected:
+        assert not accepts(matcher, text), text
+
+
 def object_documents() -> Iterator[Any]:
     rng = random.Random(3)
     values = [0, 1, "s", True, None, [], {"a": 1}]
@@ -366,11 +374,7 @@ OTHER = {"type": "object", "additionalProperties": {"const": 3}}
     ids=repr,
 )
 def test_alternatives(schema: object, accepted: list[str], rejected: list[str]) -> None:
-    matcher = matcher_of(schema)
-    for text in accepted:
-        assert accepts(matcher, text), text
-    for text in rejected:
-        assert not accepts(matcher, text), text
+    check_texts(schema, accepted, rejected)
 
 
 # Keys and items that are kept apart
@@ -416,11 +420,7 @@ def test_alternatives(schema: object, accepted: list[str], rejected: list[str]) 
     ids=repr,
 )
 def test_kept_apart(schema: object, accepted: list[str], rejected: list[str]) -> None:
-    matcher = matcher_of(schema)
-    for text in accepted:
-        assert accepts(matcher, text), text
-    for text in rejected:
-        assert not accepts(matcher, text), text
+    check_texts(schema, accepted, rejected)
 
 
 def test_unique_objects_are_narrowed_where_order_would_show() -> None:
