@@ -92,7 +92,12 @@ class Grammar:
         """
         from llgx.json_schema import compile_schema, options_of
 
-        return cls(compile_schema(schema, options_of(options), limits=limits))
+        grammar = cls.__new__(cls)
+        # Not checked: emission keeps the invariants, and compiling checks them again.
+        grammar._ir = compile_schema(schema, options_of(options), limits=limits)
+        grammar._lock = threading.Lock()
+        grammar.source = ""
+        return grammar
 
     @property
     def ir(self) -> GrammarIR:
