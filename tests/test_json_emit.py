@@ -514,3 +514,16 @@ def test_numbers_beyond_what_can_be_spelled_have_a_place() -> None:
     with pytest.raises(llgx.SchemaError) as caught:
         llgx.Grammar.from_json_schema(schema)
     assert caught.value.pointer.startswith("/properties/a")
+
+
+def test_unique_items_of_more_values_than_bits_are_counted_as_well() -> None:
+    schema = {
+        "type": "array",
+        "items": {"enum": list(range(60))},
+        "uniqueItems": True,
+        "contains": {"maximum": 9},
+        "minContains": 10,
+    }
+    assert accepts(matcher_of(schema), json.dumps(list(range(59, -1, -1))))
+    assert not accepts(matcher_of(schema), json.dumps(list(range(1, 60))))
+    assert not accepts(matcher_of(schema), json.dumps([*range(1, 10), 9]))

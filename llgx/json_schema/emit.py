@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from llgx import ir
 from llgx.errors import GrammarError, SchemaError
 from llgx.json_schema import emit_arrays, emit_objects
+from llgx.json_schema.emit_machine import are_scalar
 from llgx.json_schema.meet import item_at
 from llgx.json_schema.normal import (
     ArrayGroup,
@@ -118,6 +119,7 @@ class Emitter:
         self._keys: dict[tuple[str, bool], Symbols] = {}
         self._values: dict[Schema, ir.Symbol] = {}
         self._unions: dict[tuple[Group, ...], ir.TerminalRef] = {}
+        self._distinct_values: dict[Schema, ir.Symbol] = {}
         self._any: ir.Symbol | None = None
         self._separate: Emitter | None = None
         self._comparing: Emitter | None = None
@@ -255,16 +257,22 @@ class Emitter:
                 "most one member that is not named"
             )
 
-    def distinct(self, schema: Schema) -> list[ir.Symbol]:
-        """Symbols for the values of ``schema`` that their array does not have yet."""
-        groups = schema.groups
-        symbols: list[ir.Symbol] = [
-            self._distinct_terminal(reference) for reference in self.scalars(groups)
-        ]
-        others = tuple(group for group in groups if type(group) in (ObjectGroup, ArrayGroup))
-        if others:
-            symbols.append(self.value(self.algebra.leaf(others)))
-        return symbols
+    def distinct_value(self, schema: Schema) -> ir.Symbol:
+        """The symbol that derives the values of ``schema`` that their array does not have yet."""
+        found = self._distinct_values.get(schema)
+        if found is None:
+            groups = schema.groups
+            symbols: list[ir.Symbol] = [
+                self._distinct_terminal(reference) for reference in self.scalars(groups)
+            ]
+            others = tuple(group for group in groups if type(group) in (ObjectGroup, ArrayGroup))
+            if others:
+                symbols.append(self.value(self.algebra.leaf(others)))
+            found = symbols[0]
+            if len(symbols) > 1:
+                found = self.rule((symbol,) for symbol in symbols)
+            self._distinct_values[schema] = found
+        return found
 
     def _distinct_terminal(self, reference: ir.TerminalRef) -> ir.TerminalRef:
         found = self._distinct_terminals.get(reference.index)
@@ -327,7 +335,7 @@ class Emitter:
             terminals = self.scalars(groups)
         except GrammarError as error:
             raise SchemaError(error.message, pointer=schema.pointer) from None
-        if len(terminals) == 1 and _all_scalar(groups):
+        if len(terminals) == 1 and are_scalar(groups):
             return terminals[0]
         if self.merged and _is_ambiguous(groups):
             return self.separate.value(schema)
@@ -495,13 +503,5 @@ def _is_ambiguous(groups: tuple[Group, ...]) -> bool:
         if type(group) is ObjectGroup:
             objects += 2 if group.some else 1
         elif type(group) is ArrayGroup:
-            arrays += 2 if group.counted or group.unique or group.duplicate else 1
+            arrays += 2 if group.counted else 1
     return objects > 1 or arrays > 1
-
-
-def _all_scalar(groups: tuple[Group, ...]) -> bool:
-    for group in groups:
-        kind = type(group)
-        if kind is ObjectGroup or kind is ArrayGroup:
-            return False
-    return True

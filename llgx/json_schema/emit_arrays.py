@@ -17,6 +17,8 @@ from llgx.json_schema.emit_machine import reachable
 from llgx.json_schema.normal import ArrayGroup, Schema
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from llgx import ir
     from llgx.json_schema.emit import Emitter, Symbols
 
@@ -27,16 +29,31 @@ _INLINE = 6
 
 def productions(emitter: Emitter, group: ArrayGroup, schema: Schema) -> list[Symbols]:
     """The texts of the arrays of ``group``."""
-    if group.counted or group.unique or group.duplicate:
-        return emit_items.productions(emitter, group, schema)
     high = reachable(group.high)
     if group.rest.is_never:
         high = len(group.prefix) if high is None else min(high, len(group.prefix))
-    bodies = () if high == 0 else (_items(emitter, group, high),)
-    return emitter.bracketed(emitter.open_array, bodies, emitter.close_array, group.low == 0)
+    is_unique = group.unique and (high is None or high > 1)
+    if (
+        group.counted
+        or group.duplicate
+        or (is_unique and not emit_items.are_kept_apart(emitter, group))
+    ):
+        return emit_items.productions(emitter, group, schema)
+    begin = emitter.open_array
+    value = emitter.value
+    if is_unique:
+        begin = emitter.open_unique_array
+        value = emitter.comparing.distinct_value
+    bodies = () if high == 0 else (_items(emitter, group, high, value),)
+    return emitter.bracketed(begin, bodies, emitter.close_array, group.low == 0)
 
 
-def _items(emitter: Emitter, group: ArrayGroup, high: int | None) -> Symbols:
+def _items(
+    emitter: Emitter,
+    group: ArrayGroup,
+    high: int | None,
+    value: Callable[[Schema], ir.Symbol],
+) -> Symbols:
     """The lists of at least one item."""
     low = max(group.low, 1)
     prefix = group.prefix if high is None else group.prefix[:high]
@@ -44,11 +61,11 @@ def _items(emitter: Emitter, group: ArrayGroup, high: int | None) -> Symbols:
     for place, item in enumerate(prefix[:low]):
         if place:
             head += emitter.comma
-        head.append(emitter.value(item))
+        head.append(value(item))
     optional = prefix[low:]
     tail: Symbols = ()
     if high is None or high > len(prefix):
-        rest = emitter.value(group.rest)
+        rest = value(group.rest)
         step = (*emitter.comma, rest)
         missing = low - len(prefix[:low])
         if missing and not head:
@@ -63,7 +80,7 @@ def _items(emitter: Emitter, group: ArrayGroup, high: int | None) -> Symbols:
         else:
             tail = at_most(emitter, step, high - max(low, len(prefix)))
     for item in reversed(optional):
-        tail = (emitter.rule(((), (*emitter.comma, emitter.value(item), *tail))),)
+        tail = (emitter.rule(((), (*emitter.comma, value(item), *tail))),)
     return (*head, *tail)
 
 

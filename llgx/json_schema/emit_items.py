@@ -5,10 +5,11 @@ of a :class:`Machine` with a counter for each such schema. Where no upper bound 
 may or may not claim to belong to it; under a bound the items are split into those that do and
 those that do not, by the algebra.
 
-Unique items. Of few values each is a step with a bit. Of many or infinitely many, the engine keeps
-their texts apart (:attr:`Terminal.distinct`, ``unique``), so each value has to have one text: they
-are spelled in one way only, and open objects have at most one further member, whose order would not
-matter but show. Equal items (negated ``uniqueItems``) exist for few values only.
+Unique items. The engine keeps their texts apart (:attr:`Terminal.distinct`, ``unique``), so each
+value has to have one text: they are spelled in one way only, and open objects have at most one
+further member, whose order would not matter but show. Where that could lead to a dead end, and
+values are few, each is a step with a bit. Equal items (negated ``uniqueItems``) exist for few
+values only.
 """
 
 from __future__ import annotations
@@ -17,16 +18,24 @@ import dataclasses
 from typing import TYPE_CHECKING, Final
 
 from llgx import ir
-from llgx.json_schema.emit_machine import Counter, Machine, Step, TooManyBits, both, reachable
+from llgx.json_schema.emit_machine import (
+    Counter,
+    Machine,
+    Step,
+    TooManyBits,
+    are_scalar,
+    both,
+    reachable,
+)
 from llgx.json_schema.finite import values_of
 from llgx.json_schema.normal import ArrayGroup, Counted, Schema
 
 if TYPE_CHECKING:
     from llgx.json_schema.emit import Emitter, Symbols
 
-__all__ = ["productions"]
+__all__ = ["are_kept_apart", "productions"]
 
-_VALUE_BITS: Final = 40  # values that are remembered one by one
+_VALUE_BITS: Final = 60  # values that are remembered one by one
 _MOST_VALUES: Final = 5_000  # of an item, up to which they are counted so that none is missed
 
 
@@ -35,17 +44,34 @@ def productions(emitter: Emitter, group: ArrayGroup, schema: Schema) -> list[Sym
 
     What cannot be done is reported, and then not enforced.
     """
-    end = emitter.close_array
     try:
-        items = _Items(emitter, group, schema)
-        first = items.first()
+        items = _Items(emitter, group, schema, one_by_one=True)
     except TooManyBits:
-        reason = "counting items takes more than 64 bits"
-        emitter.report.unenforced(schema.pointer, "contains", reason)
-        items = _Items(emitter, dataclasses.replace(group, counted=(), duplicate=False), schema)
-        first = items.first()
+        try:
+            items = _Items(emitter, group, schema, one_by_one=False)
+        except TooManyBits:
+            reason = "counting items takes more than 64 bits"
+            emitter.report.unenforced(schema.pointer, "contains", reason)
+            group = dataclasses.replace(group, counted=(), duplicate=False)
+            items = _Items(emitter, group, schema, one_by_one=False)
     begin = emitter.open_unique_array if items.compares else emitter.open_array
-    return emitter.machine_in_brackets(begin, first, end)
+    return emitter.machine_in_brackets(begin, items.first(), emitter.close_array)
+
+
+def are_kept_apart(emitter: Emitter, group: ArrayGroup) -> bool:
+    """Whether the engine alone can keep the items of ``group`` apart.
+
+    It refuses a comma where no scalar is left that could follow it. It searches through the texts
+    of arrays and objects, which is for many different ones; and it does not look over line breaks,
+    or ahead to a place where the items are others.
+    """
+    if group.prefix:
+        return False
+    if are_scalar(group.rest.groups) and emitter.style.unit is None:
+        return True
+    return values_of(emitter.algebra, group.rest, _VALUE_BITS) is None and (
+        emitter.style.unit is None or values_of(emitter.algebra, group.rest, _MOST_VALUES) is None
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,7 +86,9 @@ class _Alternative:
 class _Items:
     """The machine of one array. ``compares`` says whether the engine keeps items apart."""
 
-    def __init__(self, emitter: Emitter, group: ArrayGroup, schema: Schema) -> None:
+    def __init__(
+        self, emitter: Emitter, group: ArrayGroup, schema: Schema, one_by_one: bool
+    ) -> None:
         self._emitter = emitter
         self._machine = machine = Machine(emitter)
         self._group = group
@@ -88,7 +116,7 @@ class _Items:
         self._twice = 0
         self.compares = False
         if self._unique or group.duplicate:
-            self._prepare_values(schema)
+            self._prepare_values(schema, one_by_one)
         self._is_small = machine.write_out(self._places)
         self._waste: list[Counter | None] = [None] * len(self._claims)
         if high is not None and not self._is_small:
@@ -97,12 +125,12 @@ class _Items:
                 if counted.low and spare > 0:
                     self._waste[number] = machine.counter(spare)
 
-    def _prepare_values(self, schema: Schema) -> None:
+    def _prepare_values(self, schema: Schema, one_by_one: bool) -> None:
         """Remember the values of items one by one, or let the engine compare them."""
         emitter, group = self._emitter, self._group
         schemas = [*group.prefix, group.rest] if self._high != len(group.prefix) else group.prefix
         every = emitter.algebra.either(*schemas)
-        values = values_of(emitter.algebra, every, _VALUE_BITS)
+        values = values_of(emitter.algebra, every, _VALUE_BITS) if one_by_one else None
         if values is not None and (self._unique or values):
             begin = self._machine.bits(len(values))
             self._values = {value: begin + at for at, value in enumerate(values)}
@@ -166,9 +194,7 @@ class _Items:
             if self._values is not None:
                 steps += self._value_steps(item.schema, effects, guard)
             elif self.compares:
-                steps += [
-                    Step((symbol,), effects, guard) for symbol in emitter.distinct(item.schema)
-                ]
+                steps.append(Step((emitter.distinct_value(item.schema),), effects, guard))
             else:
                 steps.append(Step((emitter.value(item.schema),), effects, guard))
         return steps

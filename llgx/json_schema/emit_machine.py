@@ -25,11 +25,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from llgx import ir
+from llgx.json_schema.normal import ArrayGroup, Group, ObjectGroup
 
 if TYPE_CHECKING:
     from llgx.json_schema.emit import Emitter, Symbols
 
-__all__ = ["Counter", "Machine", "Step", "TooManyBits", "both", "reachable"]
+__all__ = ["Counter", "Machine", "Step", "TooManyBits", "are_scalar", "both", "reachable"]
 
 _SELF: Final = ir.ParamExpr("self")
 _MOST_STATES: Final = 500
@@ -240,6 +241,11 @@ _ONLY_DEPTH: Final = ir.ParamExpr("bit_and", ((1 << 16) - 1) << 48)
 def reachable(high: int | None) -> int | None:
     """An upper bound of a count, or None for one that no text in this world gets to."""
     return None if high is None or high >= _ENDLESS else high
+
+
+def are_scalar(groups: Iterable[Group]) -> bool:
+    """Whether no array or object is among ``groups``."""
+    return all(type(group) is not ObjectGroup and type(group) is not ArrayGroup for group in groups)
 
 
 def both(*conditions: ir.Condition | None) -> ir.Condition | None:
