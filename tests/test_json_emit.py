@@ -527,3 +527,29 @@ def test_unique_items_of_more_values_than_bits_are_counted_as_well() -> None:
     assert accepts(matcher_of(schema), json.dumps(list(range(59, -1, -1))))
     assert not accepts(matcher_of(schema), json.dumps(list(range(1, 60))))
     assert not accepts(matcher_of(schema), json.dumps([*range(1, 10), 9]))
+
+
+def test_many_obligations_of_one_object() -> None:
+    schema = {
+        "type": "object",
+        "allOf": [
+            {"not": {"patternProperties": {f"^{letter}": {"type": "integer"}}}}
+            for letter in "abcdefghi"
+        ],
+    }
+    matcher = matcher_of(schema)
+    document = dict.fromkeys("abcdefghi", "x")
+    assert accepts(matcher, json.dumps(document))
+    for letter in "aei":
+        assert not accepts(matcher, json.dumps({**document, letter: 1}))
+    overlapping = {
+        "type": "object",
+        "allOf": [
+            {"not": {"patternProperties": {f"{letter}": {"type": "integer"}}}}
+            for letter in "abcdefgh"
+        ],
+    }
+    matcher = matcher_of(overlapping)
+    assert accepts(matcher, json.dumps({"abc": "x", "def": "x", "gh": "x"}))
+    assert accepts(matcher, json.dumps({"abcdef": "x", "g": "x", "h": None}))
+    assert not accepts(matcher, json.dumps({"abc": "x", "def": "x", "g": "x"}))

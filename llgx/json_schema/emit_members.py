@@ -34,7 +34,7 @@ _Part: TypeAlias = "tuple[StringSet, Schema, tuple[int, ...]]"
 
 _FEW_NAMES: Final = 64
 _KEY_BITS: Final = 40  # keys in any order that are remembered one by one
-_MOST_CLAIMS: Final = 6  # obligations that one member may satisfy at once
+_MOST_ALTERNATIVES: Final = 32  # for the value of one member
 
 
 def productions(emitter: Emitter, group: ObjectGroup, schema: Schema) -> list[Symbols]:
@@ -169,19 +169,24 @@ class _Members:
     def _alternatives(self, schema: Schema, obligations: tuple[int, ...]) -> list[_Alternative]:
         """Each set of obligations that a value of ``schema`` may satisfy, with such values."""
         emitter = self._emitter
-        found: list[tuple[Schema, frozenset[int]]] = [(schema, frozenset())]
-        for number in obligations[:_MOST_CLAIMS]:
-            extended: list[tuple[Schema, frozenset[int]]] = []
-            for part, claims in found:
-                narrower = emitter.algebra.both(part, self._some[number].schema)
-                if narrower.is_never:
-                    extended.append((part, claims))
+        # By schema: a value that is in it satisfies all that was found for it on any way.
+        found: dict[Schema, frozenset[int]] = {schema: frozenset()}
+        for number in obligations:
+            extended: dict[Schema, frozenset[int]] = {}
+            many = len(found) >= _MOST_ALTERNATIVES
+            for part, claims in found.items():
+                if many and part is not schema:
+                    # In every combination it would be too many: this one by itself, then.
+                    extended[part] = extended.get(part, frozenset()) | claims
                     continue
-                extended.append((narrower, claims | {number}))
+                narrower = emitter.algebra.both(part, self._some[number].schema)
+                if not narrower.is_never:
+                    satisfied = claims | {number}
+                    extended[narrower] = extended.get(narrower, frozenset()) | satisfied
                 if narrower is not part:
-                    extended.append((part, claims))
+                    extended[part] = extended.get(part, frozenset()) | claims
             found = extended
-        return [_Alternative((emitter.value(part),), claims) for part, claims in found]
+        return [_Alternative((emitter.value(part),), claims) for part, claims in found.items()]
 
     def _step(
         self,

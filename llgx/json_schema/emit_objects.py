@@ -19,6 +19,7 @@ from llgx.json_schema.emit_machine import reachable
 from llgx.json_schema.normal import ObjectGroup, Schema
 
 if TYPE_CHECKING:
+    from llgx import ir
     from llgx.json_schema.emit import Emitter, Symbols
 
 __all__ = ["productions"]
@@ -28,38 +29,38 @@ def productions(emitter: Emitter, group: ObjectGroup, schema: Schema) -> list[Sy
     """The texts of the objects of ``group``."""
     if _needs_machine(emitter, group):
         return emit_members.productions(emitter, group, schema)
-    head: Symbols | None = None  # the lists of at least one member so far
+    head: list[ir.Symbol] = []  # the lists of at least one member so far; none at first
     may_be_empty = True
     after_required = False  # whether each of them ends in the member before
     for member in group.members:
         name = member.name
         value = emitter.value(member.schema)
         if name in group.required:
-            if head is None:
-                head = (*emitter.key(name), value)
+            if not head:
+                head += (*emitter.key(name), value)
             elif may_be_empty:
                 first = (*emitter.key(name), value)
-                head = (emitter.rule((first, (*head, *emitter.comma, *first))),)
+                head = [emitter.rule((first, (*head, *emitter.comma, *first)))]
             elif after_required:
-                head = (*head, *emitter.next_key(name), value)
+                head += (*emitter.next_key(name), value)
             else:
-                head = (*head, *emitter.comma, *emitter.key(name), value)
+                head += (*emitter.comma, *emitter.key(name), value)
             may_be_empty = False
             after_required = True
             continue
         first = (*emitter.key(name), value)
         after_required = False
-        if head is None:
-            head = first
+        if not head:
+            head += first
             continue
-        head = emitter.one(head)
-        alternatives = [head, (*head, *emitter.comma, *first)]
+        before = emitter.one(tuple(head))
+        alternatives = [before, (*before, *emitter.comma, *first)]
         if may_be_empty:
             alternatives.append(first)
-        head = (emitter.rule(alternatives),)
+        head = [emitter.rule(alternatives)]
     if group.cells:
-        head = _with_others(emitter, group, schema, head, may_be_empty)
-    bodies = () if head is None else (head,)
+        head = [_with_others(emitter, group, schema, tuple(head), may_be_empty)]
+    bodies = (tuple(head),) if head else ()
     return emitter.bracketed(emitter.open_object, bodies, emitter.close_object, may_be_empty)
 
 
@@ -67,9 +68,9 @@ def _with_others(
     emitter: Emitter,
     group: ObjectGroup,
     schema: Schema,
-    head: Symbols | None,
+    head: Symbols,
     may_be_empty: bool,
-) -> Symbols:
+) -> ir.RuleRef:
     """``head`` and then any number of members of the cells, or one at most where texts count."""
     members = [
         (*emitter.distinct_key(cell.names), emitter.value(cell.schema)) for cell in group.cells
@@ -77,16 +78,16 @@ def _with_others(
     if len(members) > 1:
         members = [(emitter.rule(members),)]
     first = []
-    if head is not None:
+    if head:
         first.append(head)
     if may_be_empty:
         first += members
     if emitter.compares:
         emitter.narrow(schema)
-        if head is not None:
+        if head:
             first.append((*head, *emitter.comma, *members[0]))
-        return (emitter.rule(first),)
-    return (emitter.repeated(first, (*emitter.comma, *members[0])),)
+        return emitter.rule(first)
+    return emitter.repeated(first, (*emitter.comma, *members[0]))
 
 
 def _needs_machine(emitter: Emitter, group: ObjectGroup) -> bool:
