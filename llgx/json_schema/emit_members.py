@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from llgx.json_schema.emit import Emitter, Symbols
     from llgx.json_schema.strings import StringSet
 
-__all__ = ["count_names", "productions"]
+__all__ = ["number_of_names", "productions"]
 
 # Names of a cell, what their members may be, and the obligations that speak of them.
 _Part: TypeAlias = "tuple[StringSet, Schema, tuple[int, ...]]"
@@ -46,16 +46,18 @@ def productions(emitter: Emitter, group: ObjectGroup, schema: Schema) -> list[Sy
         reason = f"more than {_KEY_BITS} members that must exist are not remembered"
         emitter.report.unenforced(schema.pointer, "patternProperties", reason)
         group = dataclasses.replace(group, some=())
-    try:
-        first = _Members(emitter, group, one_by_one=True).first()
-    except TooManyBits:
+    for one_by_one, count_names in ((True, True), (False, True), (False, False)):
         try:
-            first = _Members(emitter, group, one_by_one=False).first()
+            members = _Members(emitter, group, one_by_one, count_names)
+            break
         except TooManyBits:
-            reason = "counts and keys to remember take more than 64 bits"
-            emitter.report.unenforced(schema.pointer, "properties", reason)
-            group = dataclasses.replace(group, some=(), low=0, high=None)
-            first = _Members(emitter, group, one_by_one=False).first()
+            continue
+    else:
+        reason = "counts and keys to remember take more than 64 bits"
+        emitter.report.unenforced(schema.pointer, "properties", reason)
+        group = dataclasses.replace(group, some=(), low=0, high=None)
+        members = _Members(emitter, group, one_by_one=False, count_names=False)
+    first = members.first()
     return emitter.machine_in_brackets(emitter.open_object, first, emitter.close_object)
 
 
@@ -67,16 +69,12 @@ class _Alternative:
     claims: frozenset[int]
 
 
-def count_names(emitter: Emitter, names: StringSet, exactly: bool = False) -> int | None:
-    """How many names there are, if few.
-
-    None for more than 64, and where nothing hangs on it and it would cost a search: a comma is
-    refused by the engine when no key may follow it, but not before a line break.
-    """
+def number_of_names(names: StringSet) -> int | None:
+    """How many names there are; None for more than 64, or more than can be searched."""
     values = names.values
     if values is not None:
         return len(values)
-    if names.excluded is not None or not (exactly or emitter.style.unit is not None):
+    if names.excluded is not None:
         return None
     try:
         found = names.enumerate(_FEW_NAMES)
@@ -86,9 +84,16 @@ def count_names(emitter: Emitter, names: StringSet, exactly: bool = False) -> in
 
 
 class _Members:
-    """The machine of one object."""
+    """The machine of one object.
 
-    def __init__(self, emitter: Emitter, group: ObjectGroup, one_by_one: bool) -> None:
+    With ``one_by_one`` named keys in any order have a bit each. With ``count_names`` names of
+    finite cells are counted where something hangs on it: a lower bound, or a line break, over
+    which the engine does not look when it refuses a comma that no key may follow.
+    """
+
+    def __init__(
+        self, emitter: Emitter, group: ObjectGroup, one_by_one: bool, count_names: bool
+    ) -> None:
         self._emitter = emitter
         self._machine = machine = Machine(emitter)
         self._group = group
@@ -104,11 +109,12 @@ class _Members:
             self._members = tuple(m for m in group.members if m.name in required)
         self._any_order = emitter.any_order and not emitter.compares
         optional = len(self._members) - len(required)
-        sizes = [count_names(emitter, cell[0], exactly=self._low > 0) for cell in self._cells]
+        sizes: list[int | None] = [None] * len(self._cells)
+        if count_names and (self._low or emitter.style.unit is not None):
+            sizes = [number_of_names(names) for names, _, _ in self._cells]
         room: int | None = optional
         for size in sizes:
             room = None if room is None or size is None else room + size
-        self._optional_left = room
         # Obligations, required keys and all keys, each in bits side by side.
         self._some_bit = machine.bits(len(self._some)) if self._some else 0
         self._key_bit: dict[str, int] = {}

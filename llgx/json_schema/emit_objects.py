@@ -101,4 +101,7 @@ def _needs_machine(emitter: Emitter, group: ObjectGroup) -> bool:
         return True
     if emitter.any_order and not emitter.compares and len(group.members) + len(group.cells) > 1:
         return True
-    return any(emit_members.count_names(emitter, cell.names) is not None for cell in group.cells)
+    # Lines come between a comma and a key: see emit_members.
+    return emitter.style.unit is not None and any(
+        emit_members.number_of_names(cell.names) is not None for cell in group.cells
+    )
