@@ -1,8 +1,8 @@
 """llgx and llguidance behind one interface, each used as its documentation advises.
 
-An engine is set up once for a vocabulary, compiles grammars, and opens sessions on what it
-compiled. Invariant: ``compile`` does the whole work each time, whatever the engine would rather
-have kept. A session of llgx is a new ``Matcher``. llguidance keeps its compiled grammar inside a
+An engine is set up once for a vocabulary, compiles grammars and JSON Schemas, and opens sessions on
+what it compiled. Invariant: to compile is the whole work each time, whatever the engine would
+rather have kept. A session of llgx is a new ``Matcher``. llguidance keeps its compiled grammar inside a
 matcher, so a session there is a ``deep_copy`` of a matcher that never moved: it shares the lexer
 states that earlier sessions have built, which makes it the cheapest way to serve a second request.
 """
@@ -10,8 +10,8 @@ states that earlier sessions have built, which makes it the cheapest way to serv
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 from harness import Session
@@ -42,6 +42,15 @@ class Engine(Protocol):
         ``ValueError`` or ``LlgxError`` where the engine refuses the grammar.
         """
 
+    def compile_schema(self, schema: str, options: Mapping[str, Any]) -> Compiled:
+        """Compile a JSON Schema, given as JSON text, afresh. ``options`` are for llgx alone.
+
+        Errors as in :meth:`compile`.
+        """
+
+    def stats(self) -> dict[str, int]:
+        """Counts and bytes of what the last compiled grammar has built so far; {} if unknown."""
+
 
 def make_engine(
     name: str, vocabulary: llgx.Vocabulary, shortcuts: llgx.Shortcuts | None = None
@@ -69,26 +78,41 @@ class _Llgx:
             name=vocabulary.name,
         )
         self._compiled = 0
+        self._last: llgx.CompiledGrammar | None = None
         self.mask = llgx.allocate_token_bitmask(1, len(vocabulary))
         session = self.compile('start: "a"')()
         session.fill(*session.target)
 
     def compile(self, grammar: str) -> Compiled:
+        return self._compile(llgx.Grammar.from_lark(grammar))
+
+    def compile_schema(self, schema: str, options: Mapping[str, Any]) -> Compiled:
+        return self._compile(llgx.Grammar.from_json_schema(schema, **options))
+
+    def stats(self) -> dict[str, int]:
+        return {} if self._last is None else self._last.stats()
+
+    def _compile(self, grammar: llgx.Grammar) -> Compiled:
         # No cache of compiled grammars may take two limits for one, so this one is new to it
         self._compiled += 1
         limits = dataclasses.replace(
             DEFAULT_LIMITS,
             grammar_bytes=DEFAULT_LIMITS.grammar_bytes + self._compiled,
         )
-        compiled = llgx.Grammar.from_lark(grammar).compile(
-            self._vocabulary, limits=limits, shortcuts=self._shortcuts
-        )
+        compiled = grammar.compile(self._vocabulary, limits=limits, shortcuts=self._shortcuts)
+        self._last = compiled
         return lambda: self._session(compiled)
 
     def _session(self, compiled: llgx.CompiledGrammar) -> Session:
         matcher = llgx.Matcher(compiled)
         # consume() raises where it does not accept, so there is no failure to ask for afterwards
-        return Session(matcher.fill_bitmask, (self.mask, 0), matcher.consume, lambda: "")
+        return Session(
+            matcher.fill_bitmask,
+            (self.mask, 0),
+            matcher.consume,
+            lambda: "",
+            lambda text: matcher.match_bytes(text) == (len(text), True),
+        )
 
 
 class _LLGuidance:
@@ -99,11 +123,19 @@ class _LLGuidance:
     def __init__(self, vocabulary: llgx.Vocabulary) -> None:
         import llguidance
 
+        self._json = llguidance.LLMatcher.grammar_from_json_schema
+        self._vocabulary = vocabulary
         self._new_matcher = llguidance.LLMatcher
         self._tokenizer = llguidance.LLTokenizer(
             llguidance.TokenizerWrapper(_Tokens(vocabulary)), eos_token=list(vocabulary.eog)
         )
         self.mask = llgx.allocate_token_bitmask(1, len(vocabulary))
+
+    def compile_schema(self, schema: str, options: Mapping[str, Any]) -> Compiled:
+        return self.compile(self._json(schema))
+
+    def stats(self) -> dict[str, int]:
+        return {}
 
     def compile(self, grammar: str) -> Compiled:
         matcher = self._new_matcher(self._tokenizer, grammar, log_level=0)
@@ -115,8 +147,18 @@ class _LLGuidance:
         # The raw pointer, not llguidance.numpy: ndarray.ctypes would add a microsecond to each mask
         target = (self.mask.ctypes.data, self.mask.nbytes)
         return Session(
-            matcher.unsafe_compute_mask_ptr, target, matcher.consume_token, matcher.get_error
+            matcher.unsafe_compute_mask_ptr,
+            target,
+            matcher.consume_token,
+            matcher.get_error,
+            lambda text: self._accepts(matcher, text),
         )
+
+    def _accepts(self, matcher: llguidance.LLMatcher, text: bytes) -> bool:
+        tokens = self._vocabulary.tokenize(text)
+        if matcher.try_consume_tokens(tokens) < len(tokens):
+            return False
+        return matcher.is_accepting()
 
 
 class _Tokens:

@@ -38,6 +38,7 @@ __all__ = [
 
 _VOCABULARY: Final = "ggml-vocab-llama-bpe.gguf"
 _FLOOR_STEPS: Final = 20_000
+_PERMILLES: Final = (250, 500, 750, 900, 950, 990, 999)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,13 +46,15 @@ class Session:
     """One sequence under a grammar, as the two calls that the loop makes for each token.
 
     ``fill(*target)`` writes the mask into the memory of its engine, ``consume(token)`` takes a
-    token. ``failure()`` is "" as long as every token so far was accepted.
+    token. ``failure()`` is "" as long as every token so far was accepted. ``accepts(text)`` says
+    whether the sequence could go on with ``text`` and end there, and spends the session.
     """
 
     fill: Callable[[Any, Any], object]
     target: tuple[Any, Any]
     consume: Callable[[int], object]
     failure: Callable[[], str]
+    accepts: Callable[[bytes], bool]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,8 +63,11 @@ class Summary:
 
     count: int
     avg: float
+    p25: float
     p50: float
+    p75: float
     p90: float
+    p95: float
     p99: float
     p999: float
     max: float
@@ -71,9 +77,10 @@ class Summary:
         """The figures of at least one sample."""
         values = np.sort(nanoseconds, axis=None) / 1e3
         # Rank of a permille, rounded up in integers: 0.999 * 1000 is more than 999 in binary
-        ranks = [(values.size * permille + 999) // 1000 - 1 for permille in (500, 900, 990, 999)]
-        p50, p90, p99, p999 = (float(values[rank]) for rank in ranks)
-        return cls(values.size, float(values.mean()), p50, p90, p99, p999, float(values[-1]))
+        ranks = [(values.size * permille + 999) // 1000 - 1 for permille in _PERMILLES]
+        p25, p50, p75, p90, p95, p99, p999 = (float(values[rank]) for rank in ranks)
+        mean, most = float(values.mean()), float(values[-1])
+        return cls(values.size, mean, p25, p50, p75, p90, p95, p99, p999, most)
 
 
 def timed_pass(session: Session, tokens: Sequence[int]) -> list[int]:
@@ -108,7 +115,7 @@ def floors(words: int) -> dict[str, Summary]:
     }
     result = {}
     for name, (fill, target) in calls.items():
-        session = Session(fill, target, operator.truth, lambda: "")
+        session = Session(fill, target, operator.truth, lambda: "", operator.not_)
         samples = timed_pass(session, range(_FLOOR_STEPS))
         result[name] = Summary.of(np.array(samples, dtype=np.int64))
     return result
