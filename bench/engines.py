@@ -2,9 +2,10 @@
 
 An engine is set up once for a vocabulary, compiles grammars and JSON Schemas, and opens sessions on
 what it compiled. Invariant: to compile is the whole work each time, whatever the engine would
-rather have kept. A session of llgx is a new ``Matcher``. llguidance keeps its compiled grammar inside a
-matcher, so a session there is a ``deep_copy`` of a matcher that never moved: it shares the lexer
-states that earlier sessions have built, which makes it the cheapest way to serve a second request.
+rather have kept. A session of llgx is a new ``Matcher``. llguidance keeps its compiled grammar
+inside a matcher, so a session there is a ``deep_copy`` of a matcher that never moved: it shares the
+lexer states that earlier sessions have built, which makes it the cheapest way to serve a second
+request.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ import resource
 import time
 import traceback
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final
 
@@ -70,13 +70,17 @@ _UNSATISFIABLE: Final = "unsatisfiable"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Setting:
-    """How workers judge: the engine, its vocabulary (``BYTES`` or a GGUF file), caps for a case."""
+    """How workers judge: the engine, its vocabulary (``BYTES`` or a GGUF file), caps for a case.
+
+    ``maker`` makes the engine from its name and the vocabulary, in the worker.
+    """
 
     engine: str = "llgx"
     vocabulary: str = BYTES
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     seconds: float = 20.0
     gigabytes: float = 3.0
+    maker: Callable[[str, llgx.Vocabulary], Engine] = make_engine
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -281,7 +285,7 @@ class _Worker:
 
 def _work(connection: Connection, setting: Setting, widen: bool) -> None:
     """The loop of a worker; one message says that it is ready."""
-    engine = make_engine(setting.engine, make_vocabulary(setting.vocabulary))
+    engine = setting.maker(setting.engine, make_vocabulary(setting.vocabulary))
     limit = int(setting.gigabytes * 1e9)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     connection.send(None)

@@ -224,8 +224,8 @@ def timing_report(figures: Figures, counts: MaskCounts | None = None) -> str:
     for kind in _KINDS:
         rows = _time_rows(figures.shared, kind, "common") + _time_rows(figures.own, kind, "own")
         if rows:
-            header = ("engine", "cases", "count", *_COLUMNS)
-            parts.append(f"{_TITLES[kind]} (us)\n{format_table(header, rows)}")
+            columns = ("engine", "cases", "count", *_COLUMNS)
+            parts.append(f"{_TITLES[kind]} (us)\n{format_table(columns, rows)}")
     if figures.ratios:
         ratios = [
             (kind, *(figures.ratios[kind, column] for column in _COLUMNS))

@@ -6,8 +6,8 @@
 
 FILE holds JSON lines as ``json_cases`` describes. Coverage is judged on a vocabulary of single
 bytes unless ``--vocabulary`` names another, ``llama3`` or ``gemma`` or a GGUF file; times are taken
-on Llama 3 by default. ``--ratchet`` compares the outcomes with a file that holds those of before and
-fails where one is worse; ``--write`` writes that file anew.
+on Llama 3 by default. ``--ratchet`` compares the outcomes with a file that holds those of before
+and fails where one is worse; ``--write`` writes that file anew.
 
 Exit status: 0; 1 where outcomes are worse than in the ratchet file; 2 for bad usage.
 """
