@@ -61,6 +61,8 @@ def _translated(schema: Any) -> Any:
             result[keyword] = {PATTERNS.get(k, k): _translated(v) for k, v in value.items()}
         elif keyword == "additionalItems" and not isinstance(schema.get("items"), list):
             continue  # without a list of items it says nothing, but trips the package up
+        elif keyword == "items" and isinstance(value, bool):
+            result[keyword] = {} if value else {"not": {}}  # as above
         elif keyword in ("properties", "$defs", "definitions", "dependentSchemas", "dependencies"):
             result[keyword] = {key: _translated(child) for key, child in value.items()}
         elif isinstance(value, dict) and keyword != "const":
