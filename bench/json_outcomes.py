@@ -25,6 +25,7 @@ from engines import Engine, make_engine
 from json_cases import Case
 
 import llgx
+from llgx.json_schema.numbers import NumberSpelling
 
 __all__ = [
     "BYTES",
@@ -62,10 +63,14 @@ BYTES: Final = "bytes"
 """The vocabulary with one token for each byte and one end of generation."""
 
 # The defaults that refuse valid documents on purpose, and what lifts each
-WIDENINGS: Final[Mapping[str, Mapping[str, Any]]] = {}
+WIDENINGS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "member order": {"property_order": "any"},
+    "number spelling": {"numbers": NumberSpelling(zeros="always")},
+}
 
 _MESSAGE: Final = 300
-_UNSATISFIABLE: Final = "unsatisfiable"
+# How llguidance and llgx say that a schema allows nothing
+_UNSATISFIABLE: Final = ("Unsatisfiable schema", "no value satisfies the schema")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,6 +92,8 @@ class Setting:
 class Result:
     """The outcomes of a case, a letter for each document; ``message`` says why, if anything does.
 
+    A case without documents has one letter, for its schema.
+
     ``causes`` names, for wrong rejects that were tried again, the widening options that turn all
     of them into passes: () where none does.
     """
@@ -105,8 +112,8 @@ class Result:
 
 
 def outcome_of(letters: str) -> str:
-    """The worst of the letters; a case without documents passes."""
-    return max(letters, key=_RANK.__getitem__, default=PASS)
+    """The worst of the letters, of which there is at least one."""
+    return max(letters, key=_RANK.__getitem__)
 
 
 def names_of_widenings() -> tuple[str, ...]:
@@ -133,13 +140,13 @@ def _judge(engine: Engine, case: Case, options: Mapping[str, Any]) -> tuple[str,
         compiled = engine.compile_schema(case.schema, options)
     except (ValueError, llgx.LlgxError) as error:
         if not _is_typed(engine, error):
-            return CRASH * len(case.documents), _describe(error)
+            return _for_all(case, CRASH), _describe(error)
         if not is_unsatisfiable(error):
-            return REFUSED * len(case.documents), str(error)
+            return _for_all(case, REFUSED), str(error)
         letters = [WRONG_REJECT if document.valid else PASS for document in case.documents]
-        return "".join(letters), str(error)
+        return "".join(letters) or PASS, str(error)
     except Exception as error:
-        return CRASH * len(case.documents), _describe(error)
+        return _for_all(case, CRASH), _describe(error)
     letters, messages = [], []
     for document in case.documents:
         try:
@@ -153,12 +160,16 @@ def _judge(engine: Engine, case: Case, options: Mapping[str, Any]) -> tuple[str,
         else:
             letters.append(WRONG_ACCEPT if accepted else WRONG_REJECT)
             messages.append(f"{OUTCOMES[letters[-1]]}: {document.text}")
-    return "".join(letters), messages[0] if messages else ""
+    return "".join(letters) or PASS, messages[0] if messages else ""
+
+
+def _for_all(case: Case, letter: str) -> str:
+    return letter * max(1, len(case.documents))
 
 
 def is_unsatisfiable(error: Exception) -> bool:
     """Whether an engine refuses a schema because it allows nothing."""
-    return _UNSATISFIABLE in str(error).lower()
+    return any(phrase in str(error) for phrase in _UNSATISFIABLE)
 
 
 def _is_typed(engine: Engine, error: Exception) -> bool:
@@ -273,7 +284,7 @@ class _Worker:
             return None
         self.case, self.alive = None, False
         seconds = self._setting.seconds
-        return Result(case.id, case.category, CRASH * len(case.documents), failure, seconds)
+        return Result(case.id, case.category, _for_all(case, CRASH), failure, seconds)
 
     def end(self) -> None:
         """End the process, whatever it does."""

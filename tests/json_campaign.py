@@ -66,7 +66,7 @@ def compile_schema(schema: Any, order: str) -> llgx.CompiledGrammar | None:
         grammar = llgx.Grammar.from_json_schema(schema, property_order=order)
         return grammar.compile(byte_vocabulary())
     except llgx.SchemaError as error:
-        if "unsatisfiable" in str(error):
+        if error.message.startswith("no value satisfies the schema"):
             return None
         raise
 

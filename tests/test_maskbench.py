@@ -132,7 +132,7 @@ class _Scripted:
         if script == "refuse":
             raise llgx.SchemaError("not this one", keyword="script")
         if script == "nothing":
-            raise llgx.SchemaError("unsatisfiable: no text at all")
+            raise llgx.SchemaError("no value satisfies the schema")
         if script == "raise":
             raise ValueError("an error without a type of its own")
         if script == "sleep":
