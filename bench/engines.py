@@ -43,10 +43,13 @@ class Engine(Protocol):
         ``ValueError`` or ``LlgxError`` where the engine refuses the grammar.
         """
 
-    def compile_schema(self, schema: str, options: Mapping[str, Any]) -> Compiled:
+    def compile_schema(
+        self, schema: str, options: Mapping[str, Any], *, forcing: bool = True
+    ) -> Compiled:
         """Compile a JSON Schema, given as JSON text, afresh. ``options`` are for llgx alone.
 
-        Errors as in :meth:`compile`.
+        With ``forcing`` an engine may answer a forced position with one token instead of the set
+        that the schema allows, as llguidance does. Errors as in :meth:`compile`.
         """
 
     def stats(self) -> dict[str, int]:
@@ -87,7 +90,9 @@ class _Llgx:
     def compile(self, grammar: str) -> Compiled:
         return self._compile(llgx.Grammar.from_lark(grammar))
 
-    def compile_schema(self, schema: str, options: Mapping[str, Any]) -> Compiled:
+    def compile_schema(
+        self, schema: str, options: Mapping[str, Any], *, forcing: bool = True
+    ) -> Compiled:
         return self._compile(llgx.Grammar.from_json_schema(schema, **options))
 
     def stats(self) -> dict[str, int]:
@@ -132,7 +137,11 @@ class _LLGuidance:
         )
         self.mask = llgx.allocate_token_bitmask(1, len(vocabulary))
 
-    def compile_schema(self, schema: str, options: Mapping[str, Any]) -> Compiled:
+    def compile_schema(
+        self, schema: str, options: Mapping[str, Any], *, forcing: bool = True
+    ) -> Compiled:
+        if not forcing:
+            return self.compile(f'%llguidance {{"no_forcing": true}}\nstart: %json {schema}')
         return self.compile(self._json(schema))
 
     def stats(self) -> dict[str, int]:

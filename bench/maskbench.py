@@ -19,6 +19,7 @@ import importlib.util
 import json
 import pathlib
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -64,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--ratchet", type=pathlib.Path, metavar="FILE", help="outcomes may not be worse than here")
     add("--write", action="store_true", help="write the ratchet file instead of comparing")
     add("--later", type=int, default=1, metavar="N", help="walk each document N times again")
+    add("--busy", action="store_true", help="count processor time: for a machine that is shared")
     add("--compare", action="store_true", help="count where the masks of both engines differ")
     add("--cpu", type=int, metavar="N", help="run on this CPU, -1 for any; default: the last")
     add("--json", type=pathlib.Path, metavar="FILE", help="write all figures there")
@@ -194,9 +196,12 @@ def _timing(
 ) -> int:
     read = json_outcomes.make_vocabulary(vocabulary)
     engines = [make_engine(name, read) for name in names]
+    clock = time.thread_time_ns if options.busy else time.perf_counter_ns
     with harness.quiet():
         times = list(
-            json_timing.measure(cases, engines, read, options.options, later=options.later)
+            json_timing.measure(
+                cases, engines, read, options.options, later=options.later, clock=clock
+            )
         )
     counts = None
     if options.compare and len(engines) > 1:
@@ -206,6 +211,7 @@ def _timing(
     environment["vocabulary"] = f"{vocabulary.rpartition('/')[2]}, {len(read):,} tokens"
     for name, value in environment.items():
         print(f"{name}: {value}")
+    print(f"clock: {'processor time of the thread' if options.busy else 'wall'}")
     print(f"seed: {options.seed}\n\n{json_report.timing_report(figures, counts)}")
     if options.list:
         for one in times:

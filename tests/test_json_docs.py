@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from llgx.json_schema.dialects import DEFAULT
 from llgx.json_schema.options import Options
 

@@ -127,7 +127,9 @@ class _Scripted:
     def stats(self) -> dict[str, int]:
         return {}
 
-    def compile_schema(self, schema: str, options: Mapping[str, Any]) -> engines.Compiled:
+    def compile_schema(
+        self, schema: str, options: Mapping[str, Any], *, forcing: bool = True
+    ) -> engines.Compiled:
         script = json.loads(schema)
         if script == "refuse":
             raise llgx.SchemaError("not this one", keyword="script")
