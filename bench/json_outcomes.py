@@ -28,6 +28,7 @@ import llgx
 from llgx.json_schema.numbers import NumberSpelling
 
 __all__ = [
+    "ALL_WIDENINGS",
     "BYTES",
     "CRASH",
     "OUTCOMES",
@@ -40,7 +41,6 @@ __all__ = [
     "Setting",
     "judge",
     "judge_all",
-    "names_of_widenings",
     "outcome_of",
 ]
 
@@ -66,6 +66,9 @@ BYTES: Final = "bytes"
 WIDENINGS: Final[Mapping[str, Mapping[str, Any]]] = {
     "member order": {"property_order": "any"},
     "number spelling": {"numbers": NumberSpelling(zeros="always")},
+}
+ALL_WIDENINGS: Final[Mapping[str, Any]] = {
+    option: value for widening in WIDENINGS.values() for option, value in widening.items()
 }
 
 _MESSAGE: Final = 300
@@ -114,11 +117,6 @@ class Result:
 def outcome_of(letters: str) -> str:
     """The worst of the letters, of which there is at least one."""
     return max(letters, key=_RANK.__getitem__)
-
-
-def names_of_widenings() -> tuple[str, ...]:
-    """The widenings that :func:`judge` tries, one by one and then together."""
-    return tuple(WIDENINGS)
 
 
 def judge(engine: Engine, case: Case, options: Mapping[str, Any], *, widen: bool = False) -> Result:
@@ -195,9 +193,8 @@ def _causes(
     for name, widening in WIDENINGS.items():
         if outcome_of(_judge(engine, again, {**options, **widening})[0]) == PASS:
             return (name,)
-    together = {key: value for one in WIDENINGS.values() for key, value in one.items()}
-    if together and outcome_of(_judge(engine, again, {**options, **together})[0]) == PASS:
-        return names_of_widenings()
+    if outcome_of(_judge(engine, again, {**options, **ALL_WIDENINGS})[0]) == PASS:
+        return tuple(WIDENINGS)
     return ()
 
 

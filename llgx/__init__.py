@@ -19,7 +19,7 @@ from llgx.errors import (
 )
 from llgx.explanation import Explanation
 from llgx.grammar import Grammar
-from llgx.json_schema import json_schema_to_grammar
+from llgx.json_schema import json_schema_to_grammar, lint_schema
 from llgx.limits import Limits, Shortcuts
 from llgx.llama import LogitsProcessor, LogitsProcessorList, logits_processors
 from llgx.vocabulary import Vocabulary
@@ -47,5 +47,6 @@ __all__ = [
     "apply_token_bitmask_inplace",
     "fill_bitmasks",
     "json_schema_to_grammar",
+    "lint_schema",
     "logits_processors",
 ]

@@ -7,7 +7,16 @@ for other front ends.
 from __future__ import annotations
 
 from llgx.json_schema.compile import compile_schema, embed
+from llgx.json_schema.lint import Lint, lint_schema
 from llgx.json_schema.options import Options, options_of
 from llgx.json_schema.text import json_schema_to_grammar
 
-__all__ = ["Options", "compile_schema", "embed", "json_schema_to_grammar", "options_of"]
+__all__ = [
+    "Lint",
+    "Options",
+    "compile_schema",
+    "embed",
+    "json_schema_to_grammar",
+    "lint_schema",
+    "options_of",
+]

@@ -18,7 +18,7 @@ from llgx.json_schema.compile import compile_schema
 from llgx.json_schema.dialects import DEFAULT, Dialect
 from llgx.json_schema.loading import load
 from llgx.json_schema.normal import Place, pointer_of
-from llgx.json_schema.options import DEFAULT_OPTIONS, Options
+from llgx.json_schema.options import Options, options_of
 from llgx.json_schema.references import dialect_for
 
 __all__ = ["Lint", "Status", "lint_schema"]
@@ -76,49 +76,59 @@ def lint_schema(schema: object, **options: Any) -> list[Lint]:
     :class:`llgx.LimitError` for one that takes too much work, as compiling it would. Compiles the
     schema once.
     """
-    chosen = dataclasses.replace(DEFAULT_OPTIONS, **options)
+    chosen = options_of({"on_unsupported": "record", **options})
     contents = load(schema).contents
-    compiled = compile_schema(contents, dataclasses.replace(chosen, on_unsupported="record"))
+    compiled = compile_schema(contents, chosen)
     if isinstance(contents, bool):
         return []
     if "x-guidance" in contents:
         chosen = chosen.over(contents["x-guidance"])
     dialect = dialect_for(contents, DEFAULT, chosen.resources)
-    unenforced = {
-        (pointer.removeprefix("#"), keyword): reason
-        for pointer, keyword, reason in compiled.unenforced
-    }
     used = _used_definitions(contents, dialect)
-    return list(_lint(contents, dialect, chosen, unenforced, used))
+    found = list(_lint(contents, dialect, chosen, used))
+    for pointer, keyword, reason in compiled.unenforced:
+        _mark(found, pointer.removeprefix("#"), keyword, reason)
+    return found
+
+
+def _mark(found: list[Lint], pointer: str, keyword: str, reason: str) -> None:
+    """Note that ``keyword`` of the schema at ``pointer`` is not enforced.
+
+    The compiler may see a keyword only after schemas have been put together, and then reports the
+    schema around them: all keywords of that name in it count.
+    """
+    exact = [index for index, lint in enumerate(found) if lint.pointer == f"{pointer}/{keyword}"]
+    inside = [
+        index
+        for index, lint in enumerate(found)
+        if lint.keyword == keyword and lint.pointer.startswith(f"{pointer}/")
+    ]
+    for index in exact or inside:
+        if found[index].status == "enforced":
+            found[index] = dataclasses.replace(found[index], status="ignored", reason=reason)
 
 
 def _lint(
     contents: Mapping[str, Any],
     dialect: Dialect,
     options: Options,
-    unenforced: Mapping[tuple[str, str], str],
     used: frozenset[str] | None,
 ) -> Iterator[Lint]:
     for place, schema, is_used in _schemas(contents, dialect, used):
-        here = pointer_of(place)
-        for keyword, value in schema.items():
+        for keyword in schema:
             if keyword in _SILENT:
                 continue
             pointer = pointer_of((place, keyword))
-            recorded = unenforced.get((here, keyword), unenforced.get((pointer, keyword)))
-            if not is_used:
-                yield Lint(pointer, keyword, "ignored", "nothing refers to this definition")
-            elif recorded is not None:
-                yield Lint(pointer, keyword, "ignored", recorded)
+            if is_used:
+                yield Lint(pointer, keyword, *_fate(schema, keyword, dialect, options))
             else:
-                status, reason = _fate(schema, keyword, value, dialect, options)
-                yield Lint(pointer, keyword, status, reason)
+                yield Lint(pointer, keyword, "ignored", "nothing refers to this definition")
 
 
 def _fate(
-    schema: Mapping[str, Any], keyword: str, value: Any, dialect: Dialect, options: Options
+    schema: Mapping[str, Any], keyword: str, dialect: Dialect, options: Options
 ) -> tuple[Status, str]:
-    """What the draft and the options make of a keyword that the compiler had no trouble with."""
+    """What the draft and the options make of a keyword."""
     if dialect.draft <= 7 and "$ref" in schema and keyword != "$ref":
         return "ignored", f"{dialect.name} ignores what stands beside $ref"
     known_by = "if" if keyword in ("then", "else") else keyword
