@@ -93,8 +93,11 @@ def parse(text: str) -> Any:
 
 
 def _number(text: str) -> Any:
-    number = decimal.Decimal(text)
-    exponent = number.as_tuple().exponent
+    try:
+        number = decimal.Decimal(text)
+        exponent = number.as_tuple().exponent
+    except decimal.InvalidOperation:  # beyond what Decimal can hold
+        exponent = "F"
     if not isinstance(exponent, int) or abs(exponent) > _DIGITS // 2:
         raise OverflowError(f"{text} has too many digits for this test")
     return int(number) if number == number.to_integral_value() else number
