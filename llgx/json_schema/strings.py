@@ -35,6 +35,7 @@ __all__ = ["StringSet", "StringSpelling", "nonempty_cells"]
 
 _NO_STRINGS: Final[frozenset[str]] = frozenset()
 _DEFAULT: Final = StringSpelling()
+_SHORT: Final = 100
 # Patterns that any string matches and that schemas have.
 _UNIVERSAL: Final = frozenset(("", ".*", "^", "$", "^.*", ".*$", "[\\s\\S]*", "^[\\s\\S]*$"))
 
@@ -261,6 +262,11 @@ class StringSet:
                 return "" in self._excluded
         if content.is_plainly_inhabited(self.tree):
             return False
+        if self._high is not None and self._high > self._low + _SHORT:
+            # Sets that have long strings mostly have short ones, which are found sooner.
+            short = self._meet(StringSet.length(self._low, self._low + _SHORT))
+            if not short.is_empty():
+                return False
         return Language((self.tree,)).is_empty((0,))
 
     def is_disjoint(self, other: StringSet) -> bool:
