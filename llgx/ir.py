@@ -267,7 +267,8 @@ class GrammarIR:
     ``forcing`` off means that ``forced_bytes`` and ``forced_tokens`` stay empty. ``exact`` lexing
     commits to no longest match: the language is that of the context-free grammar over bytes.
     ``max_tokens`` bounds the whole text. ``unenforced`` lists what the source asks for and the
-    grammar does not hold to: (place, keyword, reason).
+    grammar does not hold to: (place, keyword, reason). ``literals`` are texts that the source
+    spells out, for the warning where a vocabulary has a special token of that text.
     """
 
     rules: list[Rule]
@@ -282,6 +283,7 @@ class GrammarIR:
     exact: bool = False
     max_tokens: int | None = None
     unenforced: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
+    literals: list[str] = dataclasses.field(default_factory=list)
 
     def check(self) -> None:
         """Raise ``ValueError`` where an invariant of the module does not hold. Linear."""

@@ -1,135 +1,263 @@
 """Compiles the syntax tree of a Lark grammar to :class:`llgx.ir.GrammarIR`.
 
-Rules become productions; each string, regex, range and complement in a rule is a terminal of its
-own, shared by equal ones. Repetitions over rules become helper rules:
+Rules become productions; each string, regex, range, complement and conjunction in a rule is a
+terminal of its own, shared by equal ones of the namespace. Repetitions over rules become helper
+rules (:mod:`llgx.lark.builder`). A rule that ends in its own way (``lazy``, ``suffix=``,
+``stop=``), and one with ``max_tokens=`` or ``temperature=`` that holds nothing but terminals, is
+one terminal.
 
-- ``x*`` and ``x+`` are left-recursive, so that the parser returns to the same row after each item;
-- ``x{m,n}`` takes O(log n) rules. ``x{k}`` is made of two halves. ``x{0,k}`` is "at most ``a``, or
-  else ``a + 1`` and then at most ``k - a - 1``" with ``a = (k - 1) // 2``: each count has one
-  derivation, and both smaller counts are again about half.
-
-A helper rule takes the parameter of the rule around it exactly when something in it reads the
-parameter. What ``start`` does not reach is compiled too and thrown away: its faults are warnings,
-since llguidance does not look there. Linear in the size of the tree; no recursion on it.
+Nested and referenced grammars are namespaces of the same result, each with a skip class of its own.
+What ``start`` does not reach is compiled too and thrown away: its faults are warnings, since
+llguidance does not look there. Linear in the size of the trees; no recursion on them.
 """
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
 from llgx import ir
-from llgx.errors import GrammarError, LimitError, position_of
+from llgx.errors import GrammarError, LimitError
 from llgx.lark import ast
+from llgx.lark.builder import Builder, Symbols, reads_parameter
+from llgx.lark.cursor import suggestion
+from llgx.lark.embedding import embed_json_schema
+from llgx.lark.library import Library
 from llgx.lark.parser import parse
+from llgx.lark.source import Sources
+from llgx.lark.swallowing import swallowing
+from llgx.lark.templates import Templates
 from llgx.lark.terminals import TerminalCompiler, unknown_name
+from llgx.lark.tokens import token_set
 from llgx.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["compile_lark"]
+__all__ = ["Source", "compile_grammars", "compile_lark"]
 
-_SELF: Final = ir.ParamExpr("self")
-_INLINE_COPIES: Final = 8
 _WARNINGS_MAX: Final = 50
 
-Symbols = tuple[ir.Symbol, ...]
-TerminalKey = tuple[str, ...]
+TerminalKey = tuple[Hashable, ...]
 
 
-def compile_lark(text: str, *, limits: Limits = DEFAULT_LIMITS) -> ir.GrammarIR:
-    """Compile the Lark grammar ``text``.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Source:
+    """A grammar that others refer to: ``text`` is Lark, or with ``schema`` a JSON Schema."""
+
+    text: str
+    schema: bool = False
+
+
+def compile_lark(
+    text: str, *, library: Library | None = None, limits: Limits = DEFAULT_LIMITS
+) -> ir.GrammarIR:
+    """Compile the Lark grammar ``text``; ``library`` holds what it may import.
 
     Raises :class:`GrammarError` with the position of the fault, or :class:`LimitError` when
     ``text`` is too long, nests too deep or asks for too much. Faults of rules and terminals that
     ``start`` does not reach are listed in the ``warnings`` of the result. Linear in the length of
     ``text``, apart from its regexes.
     """
-    return _Compiler(parse(text, limits), text, limits).compile()
+    return compile_grammars([("", Source(text))], library=library, limits=limits)
 
 
-class _Compiler:
-    """The grammar being built: rules and terminals appear when first mentioned."""
+def compile_grammars(
+    grammars: Sequence[tuple[str, Source]],
+    *,
+    library: Library | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> ir.GrammarIR:
+    """Compile several grammars, of which the first begins, and ``@name`` enters the one of a name.
 
-    def __init__(self, grammar: ast.Grammar, text: str, limits: Limits) -> None:
-        self._grammar = grammar
-        self._text = text
-        self._limits = limits
-        self._regexes = TerminalCompiler(grammar, text, limits)
-        self._rules: list[ir.Rule] = []
-        self._terminals: list[ir.Terminal] = []
+    Raises as :func:`compile_lark` does; the caller has checked that no name occurs twice.
+    """
+    named = {name: source for name, source in grammars if name}
+    return _Session(named, library or Library(), limits).compile(*grammars[0])
+
+
+class _Session:
+    """One compilation: the builder, the namespaces, and what is still to do."""
+
+    def __init__(self, grammars: Mapping[str, Source], library: Library, limits: Limits) -> None:
+        self.builder = Builder(limits)
+        self.sources = Sources()
+        self.limits = limits
+        self._library = library
+        self._grammars = grammars
+        self._starts: dict[str, int] = {}  # of the grammars with a name
+        self._schemas: dict[str, int] = {}  # of JSON schemas, by their text
+        self._namespaces: list[_Namespace] = []
+        self.queue: collections.deque[tuple[_Namespace, ast.RuleDefinition]] = collections.deque()
+
+    def compile(self, name: str, source: Source) -> ir.GrammarIR:
+        start = self._enter(name, source)
+        while self.queue:
+            namespace, definition = self.queue.popleft()
+            namespace.compile_rule(definition)
+        for namespace in self._namespaces:
+            namespace.add_skip()
+        builder = self.builder
+        rule_count, terminal_count = len(builder.rules), len(builder.terminals)
+        classes = list(builder.skip) or [-1]
+        once = frozenset(builder.once)
+        warnings: list[str] = []
+        for namespace in list(self._namespaces):
+            warnings += namespace.grammar.warnings
+            warnings += namespace.check_unreached(_WARNINGS_MAX - len(warnings))
+        options = [namespace.grammar.options for namespace in self._namespaces]
+        result = ir.GrammarIR(
+            rules=builder.rules[:rule_count],
+            terminals=builder.terminals[:terminal_count],
+            start=start,
+            skip=classes,
+            initial_skip=any(item.allow_initial_skip for item in options),
+            skip_once=bool(once),
+            forcing=not any(item.no_forcing for item in options),
+            skip_once_classes=None if len(once) in (0, len(classes)) else once,
+            exact=any(item.lexer == "exact" for item in options),
+            literals=sorted({text for item in self._namespaces for text in item.literals}),
+        )
+        result.warnings = (warnings + swallowing(result))[:_WARNINGS_MAX]
+        return result
+
+    # Grammars
+
+    def _enter(self, name: str, source: Source) -> int:
+        """The start rule of a grammar that is met for the first time."""
+        shown = f"the grammar @{name}" if name else ""
+        base = self.sources.add(source.text, shown)
+        if source.schema:
+            index = self.builder.add_rule(ir.Rule(name, []))
+            self._starts[name] = index
+            found = self.schema(source.text, base)
+            self.builder.rules[index].productions.append(ir.Production((ir.RuleRef(found),)))
+            return index
+        grammar = parse(self.sources, base, self._library, self.limits)
+        return self.namespace(grammar, name).start()
+
+    def namespace(self, grammar: ast.Grammar, name: str = "") -> _Namespace:
+        """A new namespace for ``grammar``."""
+        namespace = _Namespace(self, grammar, name)
+        self._namespaces.append(namespace)
+        return namespace
+
+    def reference(self, node: ast.Reference) -> int:
+        """The start rule of the grammar that ``node`` names."""
+        index = self._starts.get(node.name)
+        if index is None:
+            source = self._grammars.get(node.name)
+            if source is None:
+                message = f"unknown grammar '@{node.name[:40]}'"
+                if node.name.isdigit():
+                    message += ": grammars are referred to by name"
+                hint = suggestion(node.name, self._grammars)
+                raise self.sources.error(message + hint, node.begin)
+            index = self._enter(node.name, source)
+            self._starts[node.name] = index
+        return index
+
+    def schema(self, text: str, offset: int) -> int:
+        """The start rule of the JSON Schema ``text``, which stands at ``offset``."""
+        found = self._schemas.get(text)
+        if found is None:
+            try:
+                found = embed_json_schema(text, self.builder, self.limits)
+            except GrammarError as error:
+                raise self.sources.error(error.message, offset) from None
+            self._schemas[text] = found
+        return found
+
+
+class _Namespace:
+    """The names of one grammar: rules and terminals appear when first mentioned."""
+
+    def __init__(self, session: _Session, grammar: ast.Grammar, name: str) -> None:
+        self.grammar = grammar
+        self._name = name
+        self._session = session
+        self._builder = session.builder
+        self._sources = session.sources
+        self._templates = Templates(grammar, session.sources, session.limits)
+        self._regexes = TerminalCompiler(grammar, session.sources, self._templates, session.limits)
         self._rule_index: dict[str, int] = {}
         self._terminal_index: dict[TerminalKey, ir.TerminalRef] = {}
-        self._queue: collections.deque[ast.RuleDefinition] = collections.deque()
+        self._nested: dict[int, int] = {}
         self._in_parametric = False
-        self._symbol_count = 0
-        self._units: dict[Symbols, ir.Symbol] = {}
-        self._unbounded: dict[tuple[ir.Symbol, int], ir.RuleRef] = {}
-        self._powers: dict[tuple[ir.Symbol, int], ir.RuleRef] = {}
-        self._at_most: dict[tuple[ir.Symbol, int], ir.RuleRef] = {}
+        self._class = session.builder.skip_class(self._class_key(), grammar.options.ignore_once)
 
-    def compile(self) -> ir.GrammarIR:
-        start = self._grammar.rules.get("start")
+    @property
+    def literals(self) -> set[str]:
+        """The texts of the strings that were compiled."""
+        return self._regexes.literals
+
+    def _class_key(self) -> Hashable:
+        """What namespaces that skip the same have in common, or None where that is not simple."""
+        grammar = self.grammar
+        key: list[Hashable] = [grammar.options.allow_invalid_utf8 if grammar.ignored else None]
+        for expression in grammar.ignored:
+            simple = expression
+            if isinstance(simple, ast.Choice) and len(simple.alternatives) == 1:
+                simple = simple.alternatives[0].body
+            if not isinstance(simple, (ast.String, ast.RegexLiteral, ast.Range)):
+                return None
+            key.append(_literal_key(simple))
+        return tuple(key)
+
+    def start(self) -> int:
+        """The index of the start rule, which is queued."""
+        start = self.grammar.rules.get(self.grammar.resolve("start"))
         if start is None:
-            raise GrammarError("the grammar has no rule 'start'")
-        if start.parametric:
+            where = f"the grammar @{self._name} has" if self._name else "the grammar has"
+            if self.grammar.begin:
+                raise self._sources.error(f"{where} no rule 'start'", self.grammar.begin)
+            raise GrammarError(f"{where} no rule 'start'")
+        if start.parametric or start.parameters:
             message = "the rule 'start' cannot take a parameter"
-            raise GrammarError(message, text=self._text, offset=start.begin)
-        start_index = self._index_of(start)
-        while self._queue:
-            self._compile_rule(self._queue.popleft())
-        skip = self._skip_terminal()
-        rule_count, terminal_count = len(self._rules), len(self._terminals)
-        warnings = self._check_unreached()
-        options = self._grammar.options
-        return ir.GrammarIR(
-            rules=self._rules[:rule_count],
-            terminals=self._terminals[:terminal_count],
-            start=start_index,
-            skip=[skip],
-            initial_skip=options.allow_initial_skip,
-            skip_once=options.ignore_once,
-            forcing=not options.no_forcing,
-            warnings=warnings,
-        )
+            raise self._sources.error(message, start.begin)
+        return self._index_of(start)
 
-    def _skip_terminal(self) -> int:
-        """The terminal of all ``%ignore`` lines together, or -1."""
-        ignored = self._grammar.ignored
-        if not ignored:
-            return -1
-        alternatives = tuple(ast.Alternative(expression, ast.TRUE) for expression in ignored)
-        skip = ast.Choice(alternatives, ignored[0].begin, ignored[-1].end)
-        return self._add_terminal(ir.Terminal("%ignore", self._regexes.regex(skip))).index
+    def add_skip(self) -> None:
+        """Add the terminal of all ``%ignore`` lines together."""
+        ignored = self.grammar.ignored
+        if ignored:
+            alternatives = tuple(ast.Alternative(expression, ast.TRUE) for expression in ignored)
+            skip = ast.Choice(alternatives, ignored[0].begin, ignored[-1].end)
+            self._builder.set_skip(self._class, self._regexes.regex(skip))
 
-    def _check_unreached(self) -> list[str]:
-        """What is wrong with the definitions that nothing reachable mentions."""
+    def check_unreached(self, most: int) -> list[str]:
+        """What is wrong with the definitions that nothing reachable mentions; not of modules."""
         warnings: list[str] = []
+        queue = self._session.queue
 
         def record(name: str, error: GrammarError | LimitError) -> None:
             where = ""
             if isinstance(error, GrammarError) and error.line:
                 where = f"line {error.line}, column {error.column}: "
-            warnings.append(f"'{name[:40]}' is not used, and is wrong: {where}{error.message}")
+            shown = ast.plain(name)
+            warnings.append(f"'{shown}' is not used, and is wrong: {where}{error.message}")
 
-        for rule in self._grammar.rules.values():
-            if rule.name not in self._rule_index:
+        for rule in list(self.grammar.rules.values()):
+            if rule.name not in self._rule_index and not rule.parameters and ":" not in rule.name:
                 self._index_of(rule)
-            while self._queue:
-                definition = self._queue.popleft()
+            while queue:
+                namespace, definition = queue.popleft()
                 try:
-                    self._compile_rule(definition)
+                    namespace.compile_rule(definition)
                 except (GrammarError, LimitError) as error:
                     record(definition.name, error)
-                    if len(warnings) >= _WARNINGS_MAX:
+                    if len(warnings) >= most:
+                        queue.clear()
                         return warnings
-        for terminal in self._grammar.terminals.values():
-            if isinstance(terminal.body, ast.RegexLiteral):  # imported: nothing to check
+        for terminal in list(self.grammar.terminals.values()):
+            if isinstance(terminal.body, (ast.RegexLiteral, ast.Tokens)):
+                continue  # imported or declared: nothing to check
+            if terminal.parameters or ":" in terminal.name:
                 continue
             try:
                 self._regexes.regex(ast.Name(terminal.name, None, terminal.begin, terminal.begin))
             except (GrammarError, LimitError) as error:
                 record(terminal.name, error)
-                if len(warnings) >= _WARNINGS_MAX:
+                if len(warnings) >= most:
                     break
         return warnings
 
@@ -139,226 +267,245 @@ class _Compiler:
         """The index of a rule; the first time, the rule is queued for compilation."""
         index = self._rule_index.get(definition.name)
         if index is None:
-            index = self._rule_index[definition.name] = len(self._rules)
-            self._rules.append(ir.Rule(definition.name, [], definition.parametric))
-            self._queue.append(definition)
+            rule = ir.Rule(ast.plain(definition.name), [], definition.parametric)
+            index = self._rule_index[definition.name] = self._builder.add_rule(rule)
+            self._session.queue.append((self, definition))
         return index
 
-    def _compile_rule(self, definition: ast.RuleDefinition) -> None:
-        rule = self._rules[self._rule_index[definition.name]]
-        attributes = definition.attributes
-        if attributes.unsupported is not None:
-            raise self._unsupported(attributes.unsupported)
-        if attributes.lazy or attributes.suffix is not None:
-            rule.productions.append(self._count(ir.Production((self._lazy_terminal(definition),))))
-            return
+    def compile_rule(self, definition: ast.RuleDefinition) -> None:
+        """Fill in the rule of ``definition``."""
+        rule = self._builder.rules[self._rule_index[definition.name]]
         self._in_parametric = definition.parametric
-        rule.productions.extend(self._productions(definition.body))
-        if definition.parametric and not any(map(_reads_parameter, rule.productions)):
-            message = f"the rule '{definition.name[:40]}' takes a parameter and does not use it"
-            raise GrammarError(message, text=self._text, offset=definition.begin)
+        attributes = definition.attributes
+        if attributes.begin >= 0:
+            self._apply_attributes(rule, definition)
+        if rule.max_tokens == 0:
+            rule.productions.append(self._builder.count(ir.Production(())))
+            rule.max_tokens = None
+        elif _ends_itself(attributes) or (
+            (attributes.max_tokens is not None or attributes.temperature is not None)
+            and self._regexes.is_terminal(definition.body)
+        ):
+            symbols = (self._whole_terminal(definition),)
+            rule.productions.append(self._builder.count(ir.Production(symbols)))
+        else:
+            rule.productions.extend(self._productions(definition.body))
+            if definition.parametric and not any(map(reads_parameter, rule.productions)):
+                shown = ast.plain(definition.name)
+                message = f"the rule '{shown}' takes a parameter and does not use it"
+                raise self._sources.error(message, definition.begin)
 
-    def _lazy_terminal(self, definition: ast.RuleDefinition) -> ir.TerminalRef:
-        """The rule's body, and its suffix if it has one, as one lazy terminal."""
-        if definition.parametric:
-            message = "a rule with lazy or suffix= cannot take a parameter"
-            raise GrammarError(message, text=self._text, offset=definition.begin)
+    def _apply_attributes(self, rule: ir.Rule, definition: ast.RuleDefinition) -> None:
+        attributes = definition.attributes
+        if definition.parametric and (
+            _ends_itself(attributes)
+            or attributes.max_tokens is not None
+            or attributes.temperature is not None
+        ):
+            message = "a rule with lazy, suffix=, stop=, max_tokens= or temperature= cannot take"
+            raise self._sources.error(f"{message} a parameter", definition.begin)
+        if attributes.capture is not None:
+            rule.capture = attributes.capture or ast.plain(definition.name)
+        rule.tail_capture = attributes.stop_capture
+        rule.max_tokens = attributes.max_tokens
+        rule.temperature = attributes.temperature
+
+    def _whole_terminal(self, definition: ast.RuleDefinition) -> ir.TerminalRef:
+        """The body of a rule, and what ends it, as one terminal."""
+        attributes = definition.attributes
         body: ast.Expression = definition.body
-        suffix = definition.attributes.suffix
-        if suffix is not None:
-            if self._regexes.regex(suffix) == ir.EPSILON:
-                raise self._error("an empty suffix= is not supported", suffix)
-            body = ast.Series((body, suffix), body.begin, body.end)
-        return self._add_terminal(
-            ir.Terminal(definition.name, self._regexes.regex(body), lazy=True)
+        ending = attributes.suffix or attributes.stop
+        terminal = ir.Terminal(
+            ast.plain(definition.name), ir.EMPTY, lazy=attributes.lazy, skip_class=self._class
         )
+        if ending is None:
+            terminal = dataclasses.replace(terminal, regex=self._regexes.regex(body))
+        elif isinstance(ending, ast.String) and not ending.value:
+            terminal = dataclasses.replace(
+                terminal,
+                regex=self._regexes.regex(body),
+                lazy=attributes.suffix is not None,
+                ends_with_eog=attributes.stop is not None,
+            )
+        else:
+            tail = self._regexes.regex(ending)
+            if tail == ir.EPSILON:
+                message = 'an ending that is always empty is written suffix="" or stop=""'
+                raise self._sources.error(message, ending.begin)
+            body = ast.Series((body, ending), body.begin, body.end)
+            terminal = dataclasses.replace(
+                terminal,
+                regex=self._regexes.regex(body),
+                lazy=True,
+                tail=tail,
+                hidden_tail=attributes.stop is not None,
+            )
+        return self._builder.add_terminal(terminal)
 
     def _productions(self, body: ast.Choice) -> list[ir.Production]:
         productions: list[ir.Production] = []
         for alternative in body.alternatives:
             symbols = self._symbols(alternative.body)
-            production = self._production(alternative, symbols, body)
+            production = self._production(alternative, symbols)
             if production is not None:
                 productions.append(production)
         return productions
 
-    def _production(
-        self, alternative: ast.Alternative, symbols: Symbols, choice: ast.Choice
-    ) -> ir.Production | None:
+    def _production(self, alternative: ast.Alternative, symbols: Symbols) -> ir.Production | None:
         """One alternative; None if its condition never holds."""
         if alternative.condition == ast.TRUE:
-            return self._count(ir.Production(symbols))
+            return self._builder.count(ir.Production(symbols))
         if alternative.condition == ast.FALSE:
             return None
         if not self._in_parametric:
             message = "%if reads the parameter of the rule, and the rule has none"
             raise self._error(message, alternative.body)
-        return self._count(ir.Production(symbols, alternative.condition))
+        return self._builder.count(ir.Production(symbols, alternative.condition))
 
     def _symbols(self, expression: ast.Expression) -> Symbols:
         """What ``expression`` adds to a production."""
         return ast.fold(expression, self._combine, _parts_in_rule)
 
     def _combine(self, node: ast.Expression, values: Sequence[Symbols]) -> Symbols:
+        if isinstance(node, ast.TemplateUse):
+            node = self._templates.resolve(node)
         if isinstance(node, ast.Name):
-            return (self._name(node),)
+            return (self._symbol_of(node),)
         if isinstance(node, ast.String) and not node.value:
             return ()
-        if isinstance(node, (ast.String, ast.RegexLiteral, ast.Range, ast.Complement)):
-            return (self._literal(node),)
         if isinstance(node, ast.Series):
             return tuple(symbol for value in values for symbol in value)
         if isinstance(node, ast.Repetition):
             return self._repetition(node, values[0])
         if isinstance(node, ast.Choice):
             productions = [
-                self._production(alternative, symbols, node)
+                self._production(alternative, symbols)
                 for alternative, symbols in zip(node.alternatives, values, strict=True)
             ]
-            return (self._helper([item for item in productions if item is not None]),)
-        if isinstance(node, ast.Conjunction):
-            message = "'&' stands between terminals only; rename the rule to upper case"
-            raise self._error(message, node)
-        raise self._unsupported(node)
+            return (self._builder.helper([item for item in productions if item is not None]),)
+        if isinstance(node, ast.Nested):
+            return (ir.RuleRef(self._nested_start(node)),)
+        if isinstance(node, ast.Reference):
+            return (ir.RuleRef(self._session.reference(node)),)
+        if isinstance(node, ast.JsonSchema):
+            return (ir.RuleRef(self._session.schema(node.value, node.begin)),)
+        if isinstance(node, ast.Tokens):
+            return (self._tokens(node, node.text),)
+        return (self._literal(node),)
 
-    def _name(self, node: ast.Name) -> ir.Symbol:
-        rule = self._grammar.rules.get(node.name)
-        if rule is None:
-            if node.name not in self._grammar.terminals:
-                raise unknown_name(self._grammar, self._text, node)
-            if node.argument is not None:
-                raise self._error(f"the terminal '{node.name[:40]}' takes no parameter", node)
-            return self._terminal(("name", node.name), node.name, node)
+    def _symbol_of(self, node: ast.Name) -> ir.Symbol:
+        """The rule or terminal that ``node`` names."""
+        name = self.grammar.resolve(node.name)
+        rule = self.grammar.rules.get(name)
+        if rule is not None:
+            return self._rule_symbol(node, rule)
+        terminal = self.grammar.terminals.get(name)
+        if terminal is None:
+            raise unknown_name(self.grammar, self._sources, node)
+        shown = ast.plain(name)
+        if node.argument is not None:
+            raise self._error(f"the terminal '{shown}' takes no parameter", node)
+        if terminal.parameters:
+            raise self._templates.wrong_count(terminal, 0, node.begin)
+        if isinstance(terminal.body, ast.Tokens):
+            return self._tokens(terminal.body, shown)
+        return self._terminal(("name", name), shown, node)
+
+    def _rule_symbol(self, node: ast.Name, rule: ast.RuleDefinition) -> ir.RuleRef:
+        shown = ast.plain(rule.name)
+        if rule.parameters:
+            raise self._templates.wrong_count(rule, 0, node.begin)
         if rule.parametric != (node.argument is not None):
             what = "a parameter, as in name::0" if rule.parametric else "no parameter"
-            raise self._error(f"the rule '{node.name[:40]}' takes {what}", node)
+            raise self._error(f"the rule '{shown}' takes {what}", node)
         if node.argument is not None and node.argument.op != "const" and not self._in_parametric:
             message = "the argument reads the parameter of the enclosing rule, which has none"
             raise self._error(message, node)
         return ir.RuleRef(self._index_of(rule), node.argument)
 
+    def _nested_start(self, node: ast.Nested) -> int:
+        """The start rule of a nested grammar; one that stands in a template is entered once."""
+        found = self._nested.get(id(node.grammar))
+        if found is None:
+            found = self._session.namespace(node.grammar).start()
+            self._nested[id(node.grammar)] = found
+        return found
+
     # Terminals
 
-    def _literal(
-        self, node: ast.String | ast.RegexLiteral | ast.Range | ast.Complement
-    ) -> ir.TerminalRef:
-        source = self._text[node.begin : node.end]
-        if isinstance(node, ast.String):
-            key: TerminalKey = ("string", node.value, "i" if node.ignore_case else "")
-        elif isinstance(node, ast.RegexLiteral):
-            key = ("regex", node.pattern, node.flags)
-        elif isinstance(node, ast.Range):
-            key = ("range", node.first, node.last)
+    def _literal(self, node: ast.Expression) -> ir.TerminalRef:
+        source = self._sources.extract(node.begin, node.end)
+        key: TerminalKey
+        if isinstance(node, (ast.String, ast.RegexLiteral, ast.Range)):
+            key = _literal_key(node)
+        elif isinstance(node, ast.RegexObject):
+            key = ("object", node.value)
         else:
-            key = ("source", source)
+            # Names in it could be those of a template's parameters: only the place tells.
+            key = ("place", id(node), source)
+            if all(not isinstance(part, (ast.Name, ast.TemplateUse)) for part in _leaves(node)):
+                key = ("source", source)
         return self._terminal(key, source, node)
 
     def _terminal(self, key: TerminalKey, name: str, node: ast.Expression) -> ir.TerminalRef:
         """The terminal of ``node``, which equal keys share."""
         found = self._terminal_index.get(key)
         if found is None:
-            found = self._add_terminal(ir.Terminal(name, self._regexes.regex(node)))
+            regex = self._regexes.regex(node, rules=key[0] in ("place", "source"))
+            found = self._builder.add_terminal(ir.Terminal(name, regex, skip_class=self._class))
             self._terminal_index[key] = found
         return found
 
-    def _add_terminal(self, terminal: ir.Terminal) -> ir.TerminalRef:
-        self._terminals.append(terminal)
-        return ir.TerminalRef(len(self._terminals) - 1)
-
-    # Repetitions
-
-    def _repetition(self, node: ast.Repetition, symbols: Symbols) -> Symbols:
-        limit = self._limits.rule_repeat
-        if max(node.low, node.high or 0) > limit:
-            line, column = position_of(self._text, node.begin)
-            message = f"line {line}, column {column}: the bound of the repetition is too high"
-            raise LimitError(message, limit="rule_repeat")
-        if not symbols:
-            return ()
-        unit = self._unit(symbols)
-        if node.high is None:
-            return (self._at_least(unit, node.low),)
-        return self._copies(unit, node.low) + self._up_to(unit, node.high - node.low)
-
-    def _unit(self, symbols: Symbols) -> ir.Symbol:
-        """One symbol for ``symbols``."""
-        if len(symbols) == 1:
-            return symbols[0]
-        unit = self._units.get(symbols)
-        if unit is None:
-            unit = self._units[symbols] = self._helper([self._count(ir.Production(symbols))])
-        return unit
-
-    def _at_least(self, unit: ir.Symbol, low: int) -> ir.RuleRef:
-        """``unit{low,}``, left-recursive."""
-        key = (unit, low)
-        found = self._unbounded.get(key)
+    def _tokens(self, node: ast.Tokens, name: str) -> ir.TerminalRef:
+        """The terminal for tokens of the model."""
+        try:
+            tokens = token_set(node.text)
+        except ValueError as error:
+            raise self._error(str(error), node) from None
+        key = ("tokens", tokens)
+        found = self._terminal_index.get(key)
         if found is None:
-            first = ir.Production(self._copies(unit, low))
-            parametric = _reads_parameter(ir.Production((unit,)))
-            found = ir.RuleRef(len(self._rules), _SELF if parametric else None)
-            productions = [self._count(first), self._count(ir.Production((found, unit)))]
-            self._rules.append(ir.Rule("", productions, parametric))
-            self._unbounded[key] = found
+            terminal = ir.Terminal(name, ir.EMPTY, skip_class=self._class, tokens=tokens)
+            found = self._terminal_index[key] = self._builder.add_terminal(terminal)
         return found
 
-    def _copies(self, unit: ir.Symbol, count: int) -> Symbols:
-        """``unit{count}``."""
-        if count <= _INLINE_COPIES:
-            return (unit,) * count
-        key = (unit, count)
-        found = self._powers.get(key)
-        if found is None:
-            half = self._copies(unit, count // 2)
-            found = self._helper([self._count(ir.Production(half + half + (unit,) * (count % 2)))])
-            self._powers[key] = found
-        return (found,)
-
-    def _up_to(self, unit: ir.Symbol, count: int) -> Symbols:
-        """``unit{0,count}``; see the head of the module."""
-        if not count:
-            return ()
-        key = (unit, count)
-        found = self._at_most.get(key)
-        if found is None:
-            few = (count - 1) // 2
-            more = self._copies(unit, few + 1) + self._up_to(unit, count - few - 1)
-            productions = [ir.Production(self._up_to(unit, few)), ir.Production(more)]
-            found = self._at_most[key] = self._helper([self._count(item) for item in productions])
-        return (found,)
-
-    def _helper(self, productions: list[ir.Production]) -> ir.RuleRef:
-        """A new rule without a name, applied to the parameter at hand if it reads it."""
-        parametric = any(map(_reads_parameter, productions))
-        self._rules.append(ir.Rule("", productions, parametric))
-        return ir.RuleRef(len(self._rules) - 1, _SELF if parametric else None)
-
-    # Accounting
-
-    def _count(self, production: ir.Production) -> ir.Production:
-        self._symbol_count += 1 + len(production.symbols)
-        if self._symbol_count > self._limits.symbols:
-            raise LimitError("the grammar has too many symbols", limit="symbols")
-        return production
+    def _repetition(self, node: ast.Repetition, symbols: Symbols) -> Symbols:
+        if max(node.low, node.high or 0) > self._session.limits.rule_repeat:
+            message = "the bound of the repetition is too high"
+            raise self._sources.limit_error(message, node.begin, "rule_repeat")
+        return self._builder.repeat(symbols, node.low, node.high)
 
     def _error(self, message: str, node: ast.Expression) -> GrammarError:
-        return GrammarError(message, text=self._text, offset=node.begin)
+        return self._sources.error(message, node.begin)
 
-    def _unsupported(self, node: ast.Expression) -> GrammarError:
-        construct = node.construct if isinstance(node, ast.Unsupported) else "this expression"
-        return self._error(f"{construct} is not supported", node)
+
+def _ends_itself(attributes: ast.Attributes) -> bool:
+    return bool(attributes.lazy or attributes.suffix or attributes.stop)
+
+
+def _literal_key(node: ast.String | ast.RegexLiteral | ast.Range) -> TerminalKey:
+    if isinstance(node, ast.String):
+        return ("string", node.value, node.ignore_case)
+    if isinstance(node, ast.RegexLiteral):
+        return ("regex", node.pattern, node.flags)
+    return ("range", node.first, node.last)
+
+
+def _leaves(node: ast.Expression) -> list[ast.Expression]:
+    """Everything in ``node`` that has no parts, and uses of templates."""
+    found: list[ast.Expression] = []
+    stack = [node]
+    while stack:
+        part = stack.pop()
+        children = () if isinstance(part, ast.TemplateUse) else ast.parts(part)
+        stack.extend(children)
+        if not children:
+            found.append(part)
+    return found
 
 
 def _parts_in_rule(node: ast.Expression) -> Sequence[ast.Expression]:
-    """The children that are compiled as parts of a rule: a complement is a terminal as a whole."""
-    return () if isinstance(node, ast.Complement) else ast.parts(node)
-
-
-def _reads_parameter(production: ir.Production) -> bool:
-    """Whether the production depends on the parameter of its rule."""
-    return production.condition is not None or any(
-        isinstance(symbol, ir.RuleRef)
-        and symbol.argument is not None
-        and symbol.argument.op != "const"
-        for symbol in production.symbols
-    )
+    """The children that are compiled as parts of a rule: the others make one terminal or rule."""
+    if isinstance(node, (ast.Complement, ast.Conjunction, ast.TemplateUse)):
+        return ()
+    return ast.parts(node)

@@ -5,8 +5,9 @@ breaks, with the blank lines and comments between them, become one ``newline`` t
 that follows ``%json``, ``%regex`` or ``%llguidance`` belongs to the token of its keyword, whatever
 braces and quotes it holds.
 
-Two readings are kinder than maximal munch would be: ``2..5`` is a range of two numbers and not
-``2.`` followed by ``.5``, and the hyphen of ``->`` never belongs to the name before it.
+Three readings are kinder than maximal munch would be: ``2..5`` is a range of two numbers and not
+``2.`` followed by ``.5``, the hyphen of ``->`` never belongs to the name before it, and ids of
+tokens may have blanks between them (``<[1, 2]>``).
 
 One pass, linear in the text, one token at a time: a parser that gives up early has not paid for the
 rest.
@@ -18,7 +19,8 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from llgx.errors import GrammarError, LimitError
+from llgx.errors import LimitError
+from llgx.lark.source import Sources
 from llgx.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["Token", "describe", "tokenize"]
@@ -45,20 +47,25 @@ _TOKEN: Final = re.compile(
       (?P<newline> \r?\n (?: [ \t]+ | \r?\n | (?:\#|//)[^\n]* )* )
     | (?P<rule> _?[a-z] (?: [_a-z0-9] | -(?!>) )* )
     | (?P<terminal> _?[A-Z] (?: [_A-Z0-9] | -(?!>) )* )
-    | (?P<string> " [^"\\\x00-\x1f\x7f]* (?: \\[^\x00-\x1f\x7f] [^"\\\x00-\x1f\x7f]* )* " i? )
+    | (?P<string>
+        (?: " [^"\\\x00-\x1f\x7f]* (?: \\[^\x00-\x1f\x7f] [^"\\\x00-\x1f\x7f]* )* "
+          | ' [^'\\\x00-\x1f\x7f]* (?: \\[^\x00-\x1f\x7f] [^'\\\x00-\x1f\x7f]* )* ' ) i? )
     | (?P<hex> 0[xX][0-9a-fA-F]+ )
     | (?P<number> [+-]?[0-9]+ (?: \.(?!\.)[0-9]* )? (?: [eE][+-]?[0-9]+ )? )
     | (?P<operator> -> | :: | \.\. | [:|&~*+?()\[\]{},=._!] )
     | (?P<regex> / (?!/) [^/\\]* (?: \\. [^/\\]* )* / [imslux]* )
     | (?P<keyword> %[a-z_]+ )
-    | (?P<special> < [^<>\s]+ > )
+    | (?P<special> < (?: \[ [^\[\]<>\n]* \] | [^<>\s]+ ) > )
     | (?P<reference> @ [a-zA-Z0-9_-]+ )
     )
     (?: [ \t]+ | (?:\#|//)[^\n]* )*
     """,
     re.VERBOSE | re.DOTALL,
 )
-_STRING_BODY: Final = re.compile(r'"(?:[^"\\\x00-\x1f\x7f]|\\[^\x00-\x1f\x7f])*')
+_STRING_BODY: Final = {
+    quote: re.compile(rf"{quote}(?:[^{quote}\\\x00-\x1f\x7f]|\\[^\x00-\x1f\x7f])*")
+    for quote in "\"'"
+}
 _NAME_CHARACTER: Final = re.compile(r"[A-Za-z0-9_]")
 
 _KEYWORDS: Final = frozenset({"%ignore", "%import", "%declare", "%override", "%if", "%lark"})
@@ -69,24 +76,26 @@ _JSON_SCALAR: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[-+.0-9A-Za-z]+', re.DOTALL
 _JSON_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}"]', re.DOTALL)
 
 
-def tokenize(text: str, limits: Limits = DEFAULT_LIMITS) -> Iterator[Token]:
-    """The tokens of ``text``; the last one is of kind ``end``.
+def tokenize(sources: Sources, base: int, limits: Limits = DEFAULT_LIMITS) -> Iterator[Token]:
+    """The tokens of the text at ``base`` of ``sources``; the last one is of kind ``end``.
 
     Raises, when it gets there, :class:`GrammarError` where no token starts and :class:`LimitError`
-    when ``text`` is longer than ``grammar_bytes`` or a JSON value in it nests too deep.
+    when the text is longer than ``grammar_bytes`` or a JSON value in it nests too deep.
     """
+    text = sources.locate(base)[0]
     if len(text) > limits.grammar_bytes:
         raise LimitError(f"grammar of {len(text)} characters", limit="grammar_bytes")
     try:
         text.encode()
     except UnicodeEncodeError as error:
         message = f"lone surrogate U+{ord(text[error.start]):04X} in the grammar"
-        raise GrammarError(message, text=text, offset=error.start) from None
+        raise sources.error(message, base + error.start) from None
     position = _skip(_BLANK, text, 0)
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise _lexical_error(text, position)
+            message, place = _lexical_fault(text, position)
+            raise sources.error(message, base + place)
         kind = match.lastgroup or ""
         begin, end = match.span(kind)
         source = match.group(kind)
@@ -96,16 +105,16 @@ def tokenize(text: str, limits: Limits = DEFAULT_LIMITS) -> Iterator[Token]:
         elif kind == "keyword":
             kind = source
             if kind in _JSON_KEYWORDS:
-                begin_value, end = _json_value(text, end, kind, limits)
+                begin_value, end = _json_value(sources, base, end, kind, limits)
                 source = text[begin_value:end]
                 position = _skip(_BLANK, text, end)
             elif kind not in _KEYWORDS:
-                raise GrammarError(f"unknown keyword {kind[:40]}", text=text, offset=begin)
+                raise sources.error(f"unknown keyword {kind[:40]}", base + begin)
         elif kind == "regex" and _NAME_CHARACTER.match(text, end):
             message = f"unknown regex flag {text[end]!r}; the flags are i, m, s, u and x"
-            raise GrammarError(message, text=text, offset=end)
-        yield Token(kind, source, begin, end)
-    yield Token("end", "", len(text), len(text))
+            raise sources.error(message, base + end)
+        yield Token(kind, source, base + begin, base + end)
+    yield Token("end", "", base + len(text), base + len(text))
 
 
 def describe(token: Token) -> str:
@@ -117,7 +126,7 @@ def describe(token: Token) -> str:
     if token.kind.startswith("%"):
         return token.kind
     source = token.text if len(token.text) <= 40 else token.text[:37] + "..."
-    return source if source.startswith('"') else f"'{source}'"
+    return source if source[:1] in ('"', "'") else f"'{source}'"
 
 
 def _skip(blank: re.Pattern[str], text: str, position: int) -> int:
@@ -126,35 +135,35 @@ def _skip(blank: re.Pattern[str], text: str, position: int) -> int:
     return match.end() if match else position
 
 
-def _lexical_error(text: str, begin: int) -> GrammarError:
-    """Why no token starts at ``begin``."""
+def _lexical_fault(text: str, begin: int) -> tuple[str, int]:
+    """Why no token starts at ``begin``, and where to point."""
     character = text[begin]
-    if character == '"':
-        body = _STRING_BODY.match(text, begin)
+    if character in _STRING_BODY:
+        body = _STRING_BODY[character].match(text, begin)
         end = body.end() if body else begin
-        if end < len(text) and text[end] not in '\\\r\n"':
-            message = f"control character U+{ord(text[end]):04X} in a string; write it as an escape"
-            return GrammarError(message, text=text, offset=end)
-        return GrammarError("string without closing quote", text=text, offset=begin)
+        if end < len(text) and text[end] not in f"\\\r\n{character}":
+            code = f"U+{ord(text[end]):04X}"
+            return f"control character {code} in a string; write it as an escape", end
+        return "string without closing quote", begin
     if character == "/":
-        return GrammarError("regex without closing '/'", text=text, offset=begin)
-    if character == "'":
-        message = "strings are written with double quotes"
-        return GrammarError(message, text=text, offset=begin)
+        return "regex without closing '/'", begin
     shown = repr(character) if character.isprintable() else f"U+{ord(character):04X}"
-    return GrammarError(f"unexpected character {shown}", text=text, offset=begin)
+    return f"unexpected character {shown}", begin
 
 
-def _json_value(text: str, position: int, keyword: str, limits: Limits) -> tuple[int, int]:
+def _json_value(
+    sources: Sources, base: int, position: int, keyword: str, limits: Limits
+) -> tuple[int, int]:
     """Where the JSON value after ``keyword`` begins and ends; brackets are balanced, no more.
 
     Whoever reads the value checks the rest. The depth is counted here as the reader may recurse.
     """
+    text = sources.locate(base)[0]
     begin = _skip(_JSON_BLANK, text, position)
     if text[begin : begin + 1] not in ("{", "["):
         scalar = _JSON_SCALAR.match(text, begin)
         if scalar is None:
-            raise GrammarError(f"expected a JSON value after {keyword}", text=text, offset=begin)
+            raise sources.error(f"expected a JSON value after {keyword}", base + begin)
         return begin, scalar.end()
     depth = 0
     for match in _JSON_BRACKET.finditer(text, begin):
@@ -169,4 +178,4 @@ def _json_value(text: str, position: int, keyword: str, limits: Limits) -> tuple
                 return begin, match.end()
         elif bracket == '"':
             break
-    raise GrammarError(f"the JSON value after {keyword} does not end", text=text, offset=begin)
+    raise sources.error(f"the JSON value after {keyword} does not end", base + begin)

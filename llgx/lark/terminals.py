@@ -5,6 +5,9 @@ chain of definitions that doubles at each step stays linear here: regexes are ac
 than trees, and nothing in this module walks the regex of a definition again. Terminals that mention
 terminals are compiled innermost first without recursion. Each regex carries its depth, which
 ``Limits.regex_depth`` bounds.
+
+Beside ``&`` and after ``~`` in a rule, rules may stand as well: one that does not lead back to
+itself is read as if it were a terminal, so nothing is skipped inside of it.
 """
 
 from __future__ import annotations
@@ -14,13 +17,16 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from llgx import ir
-from llgx.errors import GrammarError, LimitError, position_of
+from llgx.errors import GrammarError
 from llgx.lark import ast
-from llgx.lark.parser import mixed_case, suggestion
+from llgx.lark.cursor import mixed_case, suggestion
+from llgx.lark.regex_object import regex_object
+from llgx.lark.source import Sources
+from llgx.lark.templates import Definition, Templates
 from llgx.limits import Limits
 from llgx.regex import char_class, literal, parse_rust
 
-__all__ = ["TerminalCompiler", "unknown_name"]
+__all__ = ["TerminalCompiler", "construct", "unknown_name"]
 
 
 class _Measured(NamedTuple):
@@ -33,25 +39,40 @@ class _Measured(NamedTuple):
 _EPSILON: Final = _Measured(ir.EPSILON, 1)
 
 
-def unknown_name(grammar: ast.Grammar, text: str, name: ast.Name) -> GrammarError:
+def unknown_name(grammar: ast.Grammar, sources: Sources, name: ast.Name) -> GrammarError:
     """The error for a name that nothing defines."""
-    known = [*grammar.rules, *grammar.terminals]
-    message = f"unknown name '{name.name[:40]}'{suggestion(name.name, known)}"
-    return GrammarError(mixed_case(text, name) or message, text=text, offset=name.begin)
+    module = name.name.rpartition(":")[0]
+    known = [
+        ast.plain(other)
+        for names in (grammar.rules, grammar.terminals, grammar.imports)
+        for other in names
+        if other.rpartition(":")[0] == module and "{" not in other
+    ]
+    shown = ast.plain(name.name)
+    message = mixed_case(sources, name) or f"unknown name '{shown}'{suggestion(shown, known)}"
+    return sources.error(message, name.begin)
 
 
 class TerminalCompiler:
-    """Compiles the terminals of one grammar on demand."""
+    """Compiles the terminals of one namespace on demand.
 
-    def __init__(self, grammar: ast.Grammar, text: str, limits: Limits) -> None:
+    ``literals`` gathers the texts of all strings that were compiled.
+    """
+
+    def __init__(
+        self, grammar: ast.Grammar, sources: Sources, templates: Templates, limits: Limits
+    ) -> None:
         self._grammar = grammar
-        self._text = text
+        self._sources = sources
+        self._templates = templates
         self._limits = limits
         self._named: dict[str, _Measured] = {}
         self._literals: dict[tuple[str, str], _Measured] = {}
+        self._objects: dict[str, _Measured] = {}
+        self.literals: set[str] = set()
 
-    def regex(self, expression: ast.Expression) -> ir.Regex:
-        """The regex of ``expression``.
+    def regex(self, expression: ast.Expression, *, rules: bool = False) -> ir.Regex:
+        """The regex of ``expression``; with ``rules``, names of rules may stand in it.
 
         Raises :class:`GrammarError` for unknown names, for terminals that contain themselves and
         for what a terminal cannot hold, and :class:`LimitError` past ``repeat`` and
@@ -59,46 +80,108 @@ class TerminalCompiler:
         """
         if isinstance(expression, (ast.String, ast.RegexLiteral, ast.Range)):
             return self._literal(expression).regex  # most are: worth a short way
-        self._compile_names(expression)
-        return ast.fold(expression, self._combine).regex
+        self._compile_names(expression, rules)
+        return ast.fold(expression, self._combine, _parts).regex
 
-    def _compile_names(self, expression: ast.Expression) -> None:
-        """Compile every terminal that ``expression`` mentions: depth-first, innermost first."""
-        path: dict[str, ast.TerminalDefinition] = {}
-        pending: list[Iterator[ast.Name]] = [_names(expression)]
+    def is_terminal(self, expression: ast.Expression) -> bool:
+        """Whether nothing in ``expression`` keeps it from being one terminal.
+
+        Names that are not defined do not. Linear in the expression.
+        """
+        grammar = self._grammar
+        stack: list[ast.Expression] = [expression]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, (ast.Tokens, ast.JsonSchema, ast.Nested, ast.Reference)):
+                return False
+            if isinstance(node, ast.TemplateUse):
+                node = self._templates.resolve(node)
+            if isinstance(node, ast.Name):
+                name = grammar.resolve(node.name)
+                terminal = grammar.terminals.get(name)
+                if name in grammar.rules or (terminal and isinstance(terminal.body, ast.Tokens)):
+                    return False
+            elif isinstance(node, ast.Choice) and any(
+                item.condition != ast.TRUE for item in node.alternatives
+            ):
+                return False
+            stack.extend(ast.parts(node))
+        return True
+
+    def _compile_names(self, expression: ast.Expression, rules: bool) -> None:
+        """Compile every definition that ``expression`` mentions: depth-first, innermost first."""
+        path: dict[str, ast.Expression] = {}
+        # With each iterator, whether the names that it yields may be those of rules.
+        pending: list[tuple[Iterator[ast.Name], bool]] = [(self._names(expression), rules)]
         while pending:
-            name = next(pending[-1], None)
+            names, rules = pending[-1]
+            name = next(names, None)
             if name is None:
                 pending.pop()
                 if path:
-                    finished, definition = path.popitem()
-                    self._named[finished] = ast.fold(definition.body, self._combine)
-            elif name.name not in self._named:
-                if name.name in path:
-                    message = f"terminal '{name.name[:40]}' contains itself"
-                    raise GrammarError(message, text=self._text, offset=name.begin)
-                definition = self._definition(name)
-                path[name.name] = definition
-                pending.append(_names(definition.body))
+                    finished, body = path.popitem()
+                    self._named[finished] = ast.fold(body, self._combine, _parts)
+                continue
+            key = self._grammar.resolve(name.name)
+            definition = self._definition(key, name, rules)
+            if key in self._named:
+                continue
+            if key in path:
+                kind = "terminal"
+                if isinstance(definition, ast.RuleDefinition):
+                    kind = "beside '&' or '~', the rule"
+                message = f"{kind} '{ast.plain(key)}' contains itself"
+                raise self._error(message, name)
+            path[key] = definition.body
+            inside_rule = isinstance(definition, ast.RuleDefinition)
+            pending.append((self._names(definition.body), inside_rule))
 
-    def _definition(self, name: ast.Name) -> ast.TerminalDefinition:
+    def _names(self, expression: ast.Expression) -> Iterator[ast.Name]:
+        """The names in ``expression``, left to right; for a template, that of its instance."""
+        stack = [expression]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, ast.Name):
+                yield node
+            elif isinstance(node, ast.TemplateUse):
+                yield self._templates.resolve(node)
+            else:
+                stack.extend(reversed(ast.parts(node)))
+
+    def _definition(self, key: str, name: ast.Name, rules: bool) -> Definition:
         if name.argument is not None:
             raise self._error("a rule with an argument cannot stand in a terminal", name)
-        definition = self._grammar.terminals.get(name.name)
-        if definition is None:
-            if name.name in self._grammar.rules:
-                message = f"'{name.name[:40]}' is a rule, and a terminal is made of terminals only"
-                raise self._error(f"{message}; rename it to upper case", name)
-            raise unknown_name(self._grammar, self._text, name)
-        return definition
+        terminal = self._grammar.terminals.get(key)
+        shown = ast.plain(name.name)
+        if terminal is not None:
+            if terminal.parameters:
+                raise self._templates.wrong_count(terminal, 0, name.begin)
+            return terminal
+        rule = self._grammar.rules.get(key)
+        if rule is None:
+            raise unknown_name(self._grammar, self._sources, name)
+        if not rules:
+            message = f"'{shown}' is a rule, and a terminal is made of terminals only"
+            raise self._error(f"{message}; rename it to upper case", name)
+        if rule.parameters:
+            raise self._templates.wrong_count(rule, 0, name.begin)
+        if rule.parametric or rule.attributes != ast.Attributes():
+            what = "a parameter" if rule.parametric else "attributes"
+            message = f"the rule '{shown}' has {what}, and cannot stand beside '&' or '~'"
+            raise self._error(message, name)
+        return rule
 
     def _combine(self, node: ast.Expression, values: Sequence[_Measured]) -> _Measured:
         if isinstance(node, ast.Name):
-            return self._named[node.name]
+            return self._named[self._grammar.resolve(node.name)]
+        if isinstance(node, ast.TemplateUse):
+            return self._named[self._templates.resolve(node).name]
         if isinstance(node, (ast.String, ast.RegexLiteral, ast.Range)):
             return self._literal(node)
-        if isinstance(node, ast.Unsupported):
-            raise self._error(f"{node.construct} is not supported", node)
+        if isinstance(node, ast.RegexObject):
+            return self._object(node)
+        if isinstance(node, (ast.Tokens, ast.JsonSchema, ast.Nested, ast.Reference)):
+            raise self._error(f"{construct(node)} cannot stand in a terminal", node)
         if isinstance(node, ast.Choice):
             for alternative in node.alternatives:
                 if alternative.condition != ast.TRUE:
@@ -109,7 +192,8 @@ class TerminalCompiler:
             return values[0]
         depth = 1 + max(value.depth for value in values)
         if depth > self._limits.regex_depth:
-            raise self._limit_error("the regex of a terminal is too deep", node, "regex_depth")
+            message = "the regex of a terminal is too deep"
+            raise self._sources.limit_error(message, node.begin, "regex_depth")
         items = tuple(value.regex for value in values)
         if isinstance(node, ast.Series):
             return _Measured(ir.Concat(items), depth)
@@ -120,12 +204,15 @@ class TerminalCompiler:
         if isinstance(node, ast.Complement):
             return _Measured(ir.Complement(items[0]), depth)
         if max(node.low, node.high or 0) > self._limits.repeat:
-            raise self._limit_error("the bound of the repetition is too high", node, "repeat")
+            message = "the bound of the repetition is too high"
+            raise self._sources.limit_error(message, node.begin, "repeat")
         return _Measured(ir.Repeat(items[0], node.low, node.high), depth)
 
     def _literal(self, node: ast.String | ast.RegexLiteral | ast.Range) -> _Measured:
-        if isinstance(node, ast.String) and not node.ignore_case:
-            return _Measured(ir.Literal(node.value.encode()), 1)
+        if isinstance(node, ast.String):
+            self.literals.add(node.value)
+            if not node.ignore_case:
+                return _Measured(ir.Literal(node.value.encode()), 1)
         if isinstance(node, ast.Range):
             regex = char_class([(ord(node.first), ord(node.last))])
             return _Measured(regex, _depth(regex))
@@ -145,38 +232,48 @@ class TerminalCompiler:
             return _common_regex(node.pattern, invalid_utf8)
         # Where any byte may occur, characters are bytes unless the regex asks for Unicode itself.
         bytewise = invalid_utf8 and "u" not in node.flags
+        text, place, _ = self._sources.locate(node.begin)
         return parse_rust(
             node.pattern,
             flags=node.flags + "-u" if bytewise else node.flags,
-            text=self._text,
-            offset=node.begin + 1,
+            text=text,
+            offset=place + 1,
             limits=self._limits,
             invalid_utf8=invalid_utf8,
         )
 
-    def _error(self, message: str, node: ast.Expression) -> GrammarError:
-        return GrammarError(message, text=self._text, offset=node.begin)
+    def _object(self, node: ast.RegexObject) -> _Measured:
+        found = self._objects.get(node.value)
+        if found is None:
+            try:
+                regex = regex_object(node.value)
+            except ValueError as error:
+                raise self._error(str(error), node) from None
+            found = self._objects[node.value] = _Measured(regex, _depth(regex))
+        return found
 
-    def _limit_error(self, message: str, node: ast.Expression, limit: str) -> LimitError:
-        line, column = position_of(self._text, node.begin)
-        return LimitError(f"line {line}, column {column}: {message}", limit=limit)
+    def _error(self, message: str, node: ast.Expression) -> GrammarError:
+        return self._sources.error(message, node.begin)
+
+
+def construct(node: ast.Tokens | ast.JsonSchema | ast.Nested | ast.Reference) -> str:
+    """How messages speak of what is no terminal."""
+    if isinstance(node, ast.Tokens):
+        return f"the special token {node.text[:40]}"
+    if isinstance(node, ast.JsonSchema):
+        return "%json"
+    return "%lark" if isinstance(node, ast.Nested) else f"the grammar @{node.name[:40]}"
+
+
+def _parts(node: ast.Expression) -> Sequence[ast.Expression]:
+    """The children of a node; a use of a template stands for its instance."""
+    return () if isinstance(node, ast.TemplateUse) else ast.parts(node)
 
 
 @functools.cache
 def _common_regex(pattern: str, invalid_utf8: bool) -> ir.Regex:
     """The regex of an imported terminal, the same object for all grammars."""
     return parse_rust(pattern, flags="-u" if invalid_utf8 else "", invalid_utf8=invalid_utf8)
-
-
-def _names(expression: ast.Expression) -> Iterator[ast.Name]:
-    """The names in ``expression``, left to right."""
-    stack = [expression]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, ast.Name):
-            yield node
-        else:
-            stack.extend(reversed(ast.parts(node)))
 
 
 def _depth(regex: ir.Regex) -> int:
