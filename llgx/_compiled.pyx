@@ -37,6 +37,7 @@ from llgx._scopes cimport scopes_count, scopes_new
 
 from llgx import ir as _ir
 from llgx.errors import GrammarError, LimitError
+from llgx.special_literals import special_literals
 from llgx.stops import expand_stops, without_tail
 from llgx.token_sets import resolve_tokens, special_names
 
@@ -203,7 +204,7 @@ cdef class CompiledGrammar:
                     if self.ends_with_eog == NULL:
                         raise MemoryError
                 self.ends_with_eog[index] = 1
-        self.warnings = tuple(ir.warnings)
+        self.warnings = (*ir.warnings, *special_literals(ir.literals, self.vocabulary))
         self.unenforced = tuple(ir.unenforced)
         for index in range(len(ir.terminals)):
             skip = ir.skip[ir.terminals[index].skip_class]

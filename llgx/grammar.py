@@ -7,13 +7,15 @@ grammar keeps no vocabulary, and no model, alive.
 
 from __future__ import annotations
 
+import os
 import threading
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from llgx._compiled import CompiledGrammar
 from llgx.errors import GrammarError
 from llgx.ir import GrammarIR
-from llgx.lark import compile_lark
+from llgx.lark import Library, compile_grammars, compile_lark, read_grammars
 from llgx.limits import DEFAULT_LIMITS, DEFAULT_SHORTCUTS, Limits, Shortcuts
 
 if TYPE_CHECKING:
@@ -46,19 +48,50 @@ class Grammar:
         return cls(ir)
 
     @classmethod
-    def from_lark(cls, text: str, *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
-        """A grammar from text in the Lark variant of llguidance.
+    def from_lark(
+        cls,
+        text: str,
+        *,
+        imports: Mapping[str, str] | str | os.PathLike[str] | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> Grammar:
+        """A grammar from text in the Lark variant of llguidance, as docs/grammar.md describes it.
 
-        Raises :class:`GrammarError` with line and column for text that is malformed or uses what
-        llgx does not do, :class:`LimitError` for text beyond a cap. Linear in the text.
+        ``imports`` are the modules that ``%import`` may name: their texts by name, or a directory
+        of ``.lark`` files. Raises :class:`GrammarError` with line and column for text that is
+        malformed or uses what llgx does not do, :class:`LimitError` for text beyond a cap. Linear
+        in the text.
         """
         if not isinstance(text, str):
             raise TypeError(f"a grammar is a str, not {type(text).__name__}")
-        return cls(compile_lark(text, limits=limits), source=text)
+        return cls(compile_lark(text, library=Library(imports), limits=limits), source=text)
+
+    @classmethod
+    def from_grammars(
+        cls,
+        grammars: str | Mapping[str, Any] | Iterable[Mapping[str, Any]],
+        *,
+        max_tokens: int | None = None,
+        imports: Mapping[str, str] | str | os.PathLike[str] | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> Grammar:
+        """A grammar made of several, which enter each other with ``@name``; the first begins.
+
+        ``grammars`` is a list of mappings with ``lark_grammar`` or ``json_schema`` and, but for the
+        first, a ``name``; or the object that llguidance takes, ``{"grammars": [...]}``, or its JSON
+        text. ``max_tokens`` bounds the tokens of a whole text. Raises as :meth:`from_lark` does.
+        """
+        sources, bound = read_grammars(grammars)
+        ir = compile_grammars(sources, library=Library(imports), limits=limits)
+        if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 0):
+            raise ValueError(f"max_tokens is a number from 0 on, not {max_tokens!r}")
+        ir.max_tokens = bound if max_tokens is None else max_tokens
+        return cls(ir, source=grammars if isinstance(grammars, str) else "")
 
     @classmethod
     def from_string(cls, text: str, *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
-        """A grammar from text whose first word says what it is: ``%llguidance`` for a Lark grammar.
+        """A grammar from text that says what it is: Lark after ``%llguidance``, or the JSON form of
+        several grammars.
 
         Raises as :meth:`from_lark` does, and :class:`GrammarError` for other text: GBNF is not read
         by llgx yet.
@@ -67,6 +100,8 @@ class Grammar:
             raise TypeError(f"a grammar is a str, not {type(text).__name__}")
         if text.lstrip().startswith(_MARKER):
             return cls.from_lark(text, limits=limits)
+        if text.lstrip().startswith("{"):
+            return cls.from_grammars(text, limits=limits)
         raise GrammarError(
             f"grammar text has to start with {_MARKER!r} (Lark without it: Grammar.from_lark); "
             "GBNF is not supported yet",

@@ -1,6 +1,7 @@
 """Every case of ``data/*.json`` that is a grammar, under every configuration of the engine.
 
-A file is a list of cases: ``grammar`` in Lark, texts to ``accept`` and to ``reject``, and
+A file is a list of cases: ``grammar`` in Lark (with ``imports`` by name and other ``grammars``, if
+there are any), texts to ``accept`` and to ``reject``, and
 optionally facts ``after`` a text: ``next``, exactly the ASCII characters that may follow;
 ``forced``, exactly the text that must follow; ``stopped``, whether the text is complete and nothing
 can follow. The reference twin is one more engine here, so that a wrong expectation shows as such.
@@ -52,10 +53,19 @@ def llama3(vocabulary_dir: pathlib.Path) -> llgx.Vocabulary:
     return llgx.Vocabulary.from_gguf(vocabulary_dir / "ggml-vocab-llama-bpe.gguf")
 
 
+def grammar_of(case: Case) -> llgx.Grammar:
+    """The grammar of a case, with the ``imports`` and other ``grammars`` that it names."""
+    imports = case.get("imports")
+    if "grammars" in case:
+        grammars = [{"lark_grammar": case["grammar"]}, *case["grammars"]]
+        return llgx.Grammar.from_grammars(grammars, imports=imports)
+    return llgx.Grammar.from_lark(case["grammar"], imports=imports)
+
+
 def _compile(
     case: Case, vocabulary: llgx.Vocabulary, configuration: Configuration
 ) -> llgx.CompiledGrammar:
-    return llgx.Grammar.from_lark(case["grammar"]).compile(
+    return grammar_of(case).compile(
         vocabulary, limits=configuration.limits, shortcuts=configuration.shortcuts
     )
 
@@ -83,7 +93,7 @@ def test_there_are_cases() -> None:
 
 @_by_name
 def test_twin(case: Case) -> None:
-    grammar = ReferenceGrammar(llgx.Grammar.from_lark(case["grammar"]).ir)
+    grammar = ReferenceGrammar(grammar_of(case).ir)
     for text in case["accept"]:
         assert grammar.accepts(text.encode()), text
     for text in case["reject"]:

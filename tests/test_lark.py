@@ -1,6 +1,6 @@
 """The Lark front end: meaning, errors with their positions, and hostile text.
 
-The cases in ``data/lark.json`` are written from the description of the language. Each is checked
+The cases in ``data/lark*.json`` are written from the description of the language. Each is checked
 with the reference twin, with the engine, and with llguidance where it is installed; ``differs``
 says what llguidance does otherwise where the two are known to disagree.
 """
@@ -30,8 +30,13 @@ from llgx.limits import Limits
 from tests import strategies
 from tests.ir_match import find_difference, matches
 from tests.reference import ReferenceGrammar
+from tests.test_engine_cases import grammar_of
 
-_CASES: Final = json.loads((pathlib.Path(__file__).parent / "data/lark.json").read_text())
+_CASES: Final = [
+    case
+    for name in ("lark.json", "lark_variant.json")
+    for case in json.loads((pathlib.Path(__file__).parent / "data" / name).read_text())
+]
 _CASE_IDS: Final = [case["name"] for case in _CASES]
 
 
@@ -48,7 +53,7 @@ def _terminal(body: str, *more: str) -> ir.Regex:
 
 @pytest.mark.parametrize("case", _CASES, ids=_CASE_IDS)
 def test_case(case: dict[str, Any]) -> None:
-    grammar = ReferenceGrammar(compile_lark(case["grammar"]))
+    grammar = ReferenceGrammar(grammar_of(case).ir)
     accepted = [text for text in case["accept"] + case["reject"] if grammar.accepts(text.encode())]
     assert accepted == case["accept"]
 
@@ -56,7 +61,7 @@ def test_case(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", _CASES, ids=_CASE_IDS)
 def test_case_with_the_engine(case: dict[str, Any]) -> None:
     vocabulary = llgx.Vocabulary.from_tokens([*(bytes([b]) for b in range(256)), b"</s>"], eog=256)
-    compiled = llgx.Grammar.from_lark(case["grammar"]).compile(vocabulary)
+    compiled = grammar_of(case).compile(vocabulary)
 
     def accepts(text: str) -> bool:
         matcher = llgx.Matcher(compiled)
@@ -71,7 +76,8 @@ def test_case_with_the_engine(case: dict[str, Any]) -> None:
 def test_case_with_llguidance(case: dict[str, Any]) -> None:
     llguidance = pytest.importorskip("llguidance")
     tokenizer = llguidance.LLTokenizer("byte")
-    grammar = llguidance.LLMatcher.grammar_from_lark(case["grammar"])
+    grammars = [{"lark_grammar": case["grammar"]}, *case.get("grammars", ())]
+    grammar = json.dumps({"grammars": grammars})
 
     def accepts(text: str) -> bool:
         matcher = llguidance.LLMatcher(tokenizer, grammar, log_level=0)
@@ -788,5 +794,5 @@ def test_damaged_grammars_compile_or_are_typed_errors(
 
 def test_the_result_depends_on_the_text_only() -> None:
     for case in _CASES:
-        first, second = compile_lark(case["grammar"]), compile_lark(case["grammar"])
+        first, second = grammar_of(case).ir, grammar_of(case).ir
         assert dataclasses.asdict(first) == dataclasses.asdict(second)

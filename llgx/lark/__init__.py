@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-from llgx.lark.compiler import compile_lark
+from llgx.lark.compiler import compile_grammars, compile_lark
+from llgx.lark.library import Library
+from llgx.lark.top_level import read_grammars
 
-__all__ = ["compile_lark"]
+__all__ = ["Library", "compile_grammars", "compile_lark", "read_grammars"]

@@ -42,10 +42,10 @@ TerminalKey = tuple[Hashable, ...]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Source:
-    """A grammar that others refer to: ``text`` is Lark, or with ``schema`` a JSON Schema."""
+    """One of several grammars: Lark ``text``, or where that is None a JSON Schema, ``schema``."""
 
-    text: str
-    schema: bool = False
+    text: str | None
+    schema: object = None
 
 
 def compile_lark(
@@ -84,13 +84,17 @@ class _Session:
         self.limits = limits
         self._library = library
         self._grammars = grammars
-        self._starts: dict[str, int] = {}  # of the grammars with a name
-        self._schemas: dict[str, int] = {}  # of JSON schemas, by their text
+        self._starts: dict[Hashable, ir.Symbol] = {}  # of grammars with a name, and of schemas
+        self._unenforced: list[tuple[str, str, str]] = []
+        self._warnings: list[str] = []
         self._namespaces: list[_Namespace] = []
         self.queue: collections.deque[tuple[_Namespace, ast.RuleDefinition]] = collections.deque()
 
     def compile(self, name: str, source: Source) -> ir.GrammarIR:
         start = self._enter(name, source)
+        if not isinstance(start, ir.RuleRef) or start.argument is not None:
+            rule = ir.Rule("start", [ir.Production((start,))])
+            start = ir.RuleRef(self.builder.add_rule(rule))
         while self.queue:
             namespace, definition = self.queue.popleft()
             namespace.compile_rule(definition)
@@ -100,7 +104,7 @@ class _Session:
         rule_count, terminal_count = len(builder.rules), len(builder.terminals)
         classes = list(builder.skip) or [-1]
         once = frozenset(builder.once)
-        warnings: list[str] = []
+        warnings = list(self._warnings)
         for namespace in list(self._namespaces):
             warnings += namespace.grammar.warnings
             warnings += namespace.check_unreached(_WARNINGS_MAX - len(warnings))
@@ -108,13 +112,14 @@ class _Session:
         result = ir.GrammarIR(
             rules=builder.rules[:rule_count],
             terminals=builder.terminals[:terminal_count],
-            start=start,
+            start=start.index,
             skip=classes,
             initial_skip=any(item.allow_initial_skip for item in options),
             skip_once=bool(once),
             forcing=not any(item.no_forcing for item in options),
             skip_once_classes=None if len(once) in (0, len(classes)) else once,
             exact=any(item.lexer == "exact" for item in options),
+            unenforced=self._unenforced,
             literals=sorted({text for item in self._namespaces for text in item.literals}),
         )
         result.warnings = (warnings + swallowing(result))[:_WARNINGS_MAX]
@@ -122,18 +127,21 @@ class _Session:
 
     # Grammars
 
-    def _enter(self, name: str, source: Source) -> int:
-        """The start rule of a grammar that is met for the first time."""
-        shown = f"the grammar @{name}" if name else ""
-        base = self.sources.add(source.text, shown)
-        if source.schema:
-            index = self.builder.add_rule(ir.Rule(name, []))
-            self._starts[name] = index
-            found = self.schema(source.text, base)
-            self.builder.rules[index].productions.append(ir.Production((ir.RuleRef(found),)))
-            return index
+    def _enter(self, name: str, source: Source, skip_class: int = -1) -> ir.Symbol:
+        """The start of a grammar that is met for the first time; its name is known from here on."""
+        if source.text is None:
+            if skip_class < 0:
+                skip_class = self.builder.skip_class(None, once=False)
+            try:
+                return self._embed(source.schema, skip_class)
+            except GrammarError as error:
+                where = f"the grammar @{name}: " if name else ""
+                raise GrammarError(where + error.message) from error
+        base = self.sources.add(source.text, f"the grammar @{name}" if name else "")
         grammar = parse(self.sources, base, self._library, self.limits)
-        return self.namespace(grammar, name).start()
+        namespace = self.namespace(grammar, name)
+        start = self._starts[name] = ir.RuleRef(namespace.start())
+        return start
 
     def namespace(self, grammar: ast.Grammar, name: str = "") -> _Namespace:
         """A new namespace for ``grammar``."""
@@ -141,31 +149,38 @@ class _Session:
         self._namespaces.append(namespace)
         return namespace
 
-    def reference(self, node: ast.Reference) -> int:
-        """The start rule of the grammar that ``node`` names."""
-        index = self._starts.get(node.name)
-        if index is None:
-            source = self._grammars.get(node.name)
-            if source is None:
-                message = f"unknown grammar '@{node.name[:40]}'"
-                if node.name.isdigit():
-                    message += ": grammars are referred to by name"
-                hint = suggestion(node.name, self._grammars)
-                raise self.sources.error(message + hint, node.begin)
-            index = self._enter(node.name, source)
-            self._starts[node.name] = index
-        return index
+    def reference(self, node: ast.Reference, skip_class: int) -> ir.Symbol:
+        """The start of the grammar that ``node`` names, as seen from a terminal class."""
+        source = self._grammars.get(node.name)
+        if source is None:
+            message = f"unknown grammar '@{node.name[:40]}'"
+            if node.name.isdigit():
+                message += ": grammars are referred to by name"
+            raise self.sources.error(message + suggestion(node.name, self._grammars), node.begin)
+        key: Hashable = node.name if source.text is not None else (node.name, skip_class)
+        found = self._starts.get(key)
+        if found is None:
+            found = self._starts[key] = self._enter(node.name, source, skip_class)
+        return found
 
-    def schema(self, text: str, offset: int) -> int:
-        """The start rule of the JSON Schema ``text``, which stands at ``offset``."""
-        found = self._schemas.get(text)
+    def schema(self, node: ast.JsonSchema, skip_class: int) -> ir.Symbol:
+        """The start of a JSON Schema; equal ones next to the same class share their rules."""
+        key = ("%json", node.value, skip_class)
+        found = self._starts.get(key)
         if found is None:
             try:
-                found = embed_json_schema(text, self.builder, self.limits)
+                found = self._starts[key] = self._embed(node.value, skip_class)
             except GrammarError as error:
-                raise self.sources.error(error.message, offset) from None
-            self._schemas[text] = found
+                raise self.sources.error(error.message, node.begin) from error
         return found
+
+    def _embed(self, schema: object, skip_class: int) -> ir.Symbol:
+        symbol, unenforced, warnings = embed_json_schema(
+            schema, self.builder, skip_class, self.limits
+        )
+        self._unenforced += unenforced
+        self._warnings += warnings
+        return symbol
 
 
 class _Namespace:
@@ -324,8 +339,7 @@ class _Namespace:
             terminal = dataclasses.replace(
                 terminal,
                 regex=self._regexes.regex(body),
-                lazy=attributes.suffix is not None,
-                ends_with_eog=attributes.stop is not None,
+                ends_with_eog=True,
             )
         else:
             tail = self._regexes.regex(ending)
@@ -386,9 +400,9 @@ class _Namespace:
         if isinstance(node, ast.Nested):
             return (ir.RuleRef(self._nested_start(node)),)
         if isinstance(node, ast.Reference):
-            return (ir.RuleRef(self._session.reference(node)),)
+            return (self._session.reference(node, self._class),)
         if isinstance(node, ast.JsonSchema):
-            return (ir.RuleRef(self._session.schema(node.value, node.begin)),)
+            return (self._session.schema(node, self._class),)
         if isinstance(node, ast.Tokens):
             return (self._tokens(node, node.text),)
         return (self._literal(node),)
