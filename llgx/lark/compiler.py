@@ -104,6 +104,7 @@ class _Session:
         rule_count, terminal_count = len(builder.rules), len(builder.terminals)
         classes = list(builder.skip) or [-1]
         once = frozenset(builder.once)
+        literals = sorted({text for item in self._namespaces for text in item.literals})
         warnings = list(self._warnings)
         for namespace in list(self._namespaces):
             warnings += namespace.grammar.warnings
@@ -120,7 +121,7 @@ class _Session:
             skip_once_classes=None if len(once) in (0, len(classes)) else once,
             exact=any(item.lexer == "exact" for item in options),
             unenforced=self._unenforced,
-            literals=sorted({text for item in self._namespaces for text in item.literals}),
+            literals=literals,
         )
         result.warnings = (warnings + swallowing(result))[:_WARNINGS_MAX]
         return result
