@@ -6,15 +6,20 @@ pieces of a text, the empty one included. ``type`` with bounds matches numbers.
 
 from __future__ import annotations
 
+import decimal
+import importlib
 import json
+from fractions import Fraction
 from typing import Any, Final
 
 from llgx import ir
+from llgx.errors import GrammarError
 from llgx.lark.cursor import suggestion
 from llgx.regex.substring import substring, words
 
 __all__ = ["regex_object"]
 
+_DIGITS: Final = 4_000
 _SUBSTRINGS: Final = ("substring_words", "substring_chars", "substring_chunks")
 _NUMBER_KEYS: Final = (
     "type",
@@ -29,7 +34,7 @@ _NUMBER_KEYS: Final = (
 def regex_object(text: str) -> ir.Regex:
     """The regex that the JSON ``text`` describes. Raises ``ValueError`` with the reason."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_float=decimal.Decimal, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         reason = str(error) if isinstance(error, ValueError) else "nests too deep"
         raise ValueError(f"%regex takes a JSON object: {reason}") from None
@@ -58,5 +63,47 @@ def regex_object(text: str) -> ir.Regex:
         raise ValueError(f"{key!r} of %regex holds a lone surrogate") from None
 
 
+def _no_constant(text: str) -> None:
+    raise ValueError(f"{text} is no JSON")
+
+
 def _number(value: dict[str, Any]) -> ir.Regex:
-    raise ValueError("numbers are not supported in %regex yet")
+    """The numbers of a type within bounds, in the spelling of JSON."""
+    for key in value:
+        if key in _SUBSTRINGS:
+            raise ValueError(f"{key!r} of %regex does not go with 'type'")
+    kind = value["type"]
+    if kind not in ("number", "integer"):
+        raise ValueError("'type' of %regex is 'number' or 'integer'")
+    try:
+        sets: Any = importlib.import_module("llgx.json_schema.numbers").NumberSet
+    except ImportError:
+        raise ValueError("numbers are not supported in %regex yet") from None
+    numbers = sets.INTEGERS if kind == "integer" else sets.ANY
+    bounds = {key: _bound(key, value[key]) for key in value if key != "type"}
+    try:
+        for key, bound in bounds.items():
+            if key == "multipleOf":
+                if bound <= 0:
+                    raise ValueError("'multipleOf' of %regex is greater than 0")
+                narrowed = sets.multiples_of(bound)
+            elif key.endswith("inimum"):
+                narrowed = sets.between(bound, None, low_open=key != "minimum")
+            else:
+                narrowed = sets.between(None, bound, high_open=key != "maximum")
+            numbers = numbers.meet(narrowed)
+        if numbers.is_empty():
+            raise ValueError("no number is within these bounds of %regex")
+        regex: ir.Regex = numbers.regex()
+    except GrammarError as error:
+        raise ValueError(error.message) from None
+    return regex
+
+
+def _bound(key: str, value: object) -> Fraction:
+    """A bound as written; one of very many digits is refused before it is multiplied out."""
+    if isinstance(value, bool) or not isinstance(value, int | decimal.Decimal):
+        raise ValueError(f"{key!r} of %regex is a number")
+    if isinstance(value, decimal.Decimal) and not -_DIGITS < value.adjusted() < _DIGITS:
+        raise ValueError(f"{key!r} of %regex has more than {_DIGITS} digits")
+    return Fraction(value)
