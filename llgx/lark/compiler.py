@@ -24,6 +24,7 @@ from llgx.lark import ast
 from llgx.lark.builder import Builder, Symbols, reads_parameter
 from llgx.lark.cursor import suggestion
 from llgx.lark.embedding import embed_json_schema
+from llgx.lark.leading import Entrances
 from llgx.lark.library import Library
 from llgx.lark.parser import parse
 from llgx.lark.source import Sources
@@ -88,6 +89,7 @@ class _Session:
         self._unenforced: list[tuple[str, str, str]] = []
         self._warnings: list[str] = []
         self._namespaces: list[_Namespace] = []
+        self.entrances = Entrances(self.builder)
         self.queue: collections.deque[tuple[_Namespace, ast.RuleDefinition]] = collections.deque()
 
     def compile(self, name: str, source: Source) -> ir.GrammarIR:
@@ -98,6 +100,7 @@ class _Session:
         while self.queue:
             namespace, definition = self.queue.popleft()
             namespace.compile_rule(definition)
+        self.entrances.finish()
         for namespace in self._namespaces:
             namespace.add_skip()
         builder = self.builder
@@ -162,7 +165,9 @@ class _Session:
         found = self._starts.get(key)
         if found is None:
             found = self._starts[key] = self._enter(node.name, source, skip_class)
-        return found
+        if source.text is None:
+            return found
+        return self.entrances.enter(found.index, skip_class)
 
     def schema(self, node: ast.JsonSchema, skip_class: int) -> ir.Symbol:
         """The start of a JSON Schema; equal ones next to the same class share their rules."""
@@ -399,7 +404,7 @@ class _Namespace:
             ]
             return (self._builder.helper([item for item in productions if item is not None]),)
         if isinstance(node, ast.Nested):
-            return (ir.RuleRef(self._nested_start(node)),)
+            return (self._session.entrances.enter(self._nested_start(node), self._class),)
         if isinstance(node, ast.Reference):
             return (self._session.reference(node, self._class),)
         if isinstance(node, ast.JsonSchema):

@@ -16,36 +16,16 @@ Linear in the regexes of the grammar, and a few passes over its productions; not
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from llgx import ir
+from llgx.lark.shapes import ALL_BYTES, Shapes
 
 __all__ = ["swallowing"]
 
 _SYMBOLS: Final = 200_000
 _PASSES: Final = 50
-_ALL: Final = (1 << 256) - 1
 _END: Final = 1 << 256  # the end of the text, or a token, which ends any lexeme
-
-
-class _Shape(NamedTuple):
-    """What is known of a regex, as sets of bytes.
-
-    ``may`` are the bytes that a match might begin with, ``must`` those that one certainly does;
-    ``onward`` are the bytes that a match goes on with wherever it ends. ``void`` is the language
-    without a text, ``sure`` says that there is one.
-    """
-
-    nullable: bool
-    may: int
-    must: int
-    onward: int
-    void: bool
-    sure: bool
-
-
-_NOTHING: Final = _Shape(False, 0, 0, _ALL, True, False)
-_UNKNOWN: Final = _Shape(True, _ALL, 0, 0, False, False)
 
 
 def swallowing(grammar: ir.GrammarIR) -> list[str]:
@@ -53,13 +33,13 @@ def swallowing(grammar: ir.GrammarIR) -> list[str]:
     size = sum(len(item.symbols) for rule in grammar.rules for item in rule.productions)
     if grammar.exact or size > _SYMBOLS:
         return []
-    shapes: dict[int, tuple[ir.Regex, _Shape]] = {}
+    shapes = Shapes()
     onward = [
-        0 if _ends_anyway(terminal) else _shape(terminal.regex, shapes).onward
+        0 if _ends_anyway(terminal) else shapes.of(terminal.regex).onward
         for terminal in grammar.terminals
     ]
     # No positions at all means that the terminal matches the empty string only, or nothing.
-    onward = [0 if mask == _ALL else mask for mask in onward]
+    onward = [0 if mask == ALL_BYTES else mask for mask in onward]
     if not any(onward):
         return []
     return _Followers(grammar, shapes).warnings(onward)
@@ -72,7 +52,7 @@ def _ends_anyway(terminal: ir.Terminal) -> bool:
 class _Followers:
     """FIRST and FOLLOW sets of the rules, in bytes."""
 
-    def __init__(self, grammar: ir.GrammarIR, shapes: dict[int, tuple[ir.Regex, _Shape]]) -> None:
+    def __init__(self, grammar: ir.GrammarIR, shapes: Shapes) -> None:
         self._grammar = grammar
         self._terminals = [self._terminal(item, shapes) for item in grammar.terminals]
         count = len(grammar.rules)
@@ -82,17 +62,15 @@ class _Followers:
         self._follow[grammar.start] = _END
         self._settled = self._find_first() and self._find_follow()
 
-    def _terminal(
-        self, terminal: ir.Terminal, shapes: dict[int, tuple[ir.Regex, _Shape]]
-    ) -> tuple[bool, int]:
+    def _terminal(self, terminal: ir.Terminal, shapes: Shapes) -> tuple[bool, int]:
         """Whether a terminal may be nothing, and what it, or a skip before it, begins with."""
         if terminal.tokens is not None:
             return False, _END
-        shape = _shape(terminal.regex, shapes)
+        shape = shapes.of(terminal.regex)
         first = shape.may
         skip = self._grammar.skip[terminal.skip_class]
         if skip >= 0:
-            first |= _shape(self._grammar.terminals[skip].regex, shapes).may
+            first |= shapes.of(self._grammar.terminals[skip].regex).may
         return shape.nullable, first
 
     def _symbol(self, symbol: ir.Symbol) -> tuple[bool, int]:
@@ -185,81 +163,4 @@ def _warning(terminal: str, rule: str) -> str:
         f"the terminal {shown}{where} takes in whatever can follow it there, so that nothing ever "
         'does: leave that out of it, as in /[^"]*/, end the rule with suffix= or stop=, or set '
         '%llguidance {"lexer": "exact"}'
-    )
-
-
-def _shape(regex: ir.Regex, known: dict[int, tuple[ir.Regex, _Shape]]) -> _Shape:
-    """The shape of ``regex``; parts that are shared are looked at once. Does not recurse."""
-    stack = [regex]
-    while stack:
-        node = stack[-1]
-        if id(node) in known:
-            stack.pop()
-            continue
-        parts: tuple[ir.Regex, ...] = ()
-        if isinstance(node, (ir.Concat, ir.Alternation)):
-            parts = node.items
-        elif isinstance(node, ir.Repeat):
-            parts = (node.item,)
-        missing = [part for part in parts if id(part) not in known]
-        if missing:
-            stack.extend(missing)
-            continue
-        stack.pop()
-        known[id(node)] = (node, _combine(node, [known[id(part)][1] for part in parts]))
-    return known[id(regex)][1]
-
-
-def _combine(node: ir.Regex, parts: list[_Shape]) -> _Shape:
-    if isinstance(node, ir.Literal):
-        if not node.data:
-            return _Shape(True, 0, 0, _ALL, False, True)
-        first = 1 << node.data[0]
-        return _Shape(False, first, first, 0, False, True)
-    if isinstance(node, ir.ByteSet):
-        return _Shape(False, node.mask, node.mask, 0, False, True) if node.mask else _NOTHING
-    if isinstance(node, ir.Alternation):
-        parts = [part for part in parts if not part.void]
-        result = _NOTHING
-        for part in parts:
-            result = _Shape(
-                result.nullable or part.nullable,
-                result.may | part.may,
-                result.must | part.must,
-                result.onward & part.onward,
-                False,
-                result.sure or part.sure,
-            )
-        return result
-    if isinstance(node, ir.Concat):
-        return _concat(parts)
-    if isinstance(node, ir.Repeat):
-        return _repeat(parts[0], node.low, node.high)
-    return _UNKNOWN
-
-
-def _concat(parts: list[_Shape]) -> _Shape:
-    if any(part.void for part in parts):
-        return _NOTHING
-    may = must = 0
-    onward = _ALL
-    nullable = sure = True
-    for part in reversed(parts):  # in front of what has been put together
-        if nullable:
-            onward &= part.onward | (must if sure else 0)
-        may = part.may | may if part.nullable else part.may
-        must = part.must | must if part.nullable else part.must
-        nullable = nullable and part.nullable
-        sure = sure and part.sure
-    return _Shape(nullable, may, must if sure else 0, onward, False, sure)
-
-
-def _repeat(part: _Shape, low: int, high: int | None) -> _Shape:
-    if high == 0 or (part.void and not low):
-        return _Shape(True, 0, 0, _ALL, False, True)
-    if part.void:
-        return _NOTHING
-    onward = part.onward | part.must if high is None else part.onward
-    return _Shape(
-        not low or part.nullable, part.may, part.must, onward, False, part.sure or not low
     )
