@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import pathlib
 import random
+import re
 import time
 from typing import Any
 
@@ -19,6 +20,7 @@ from llgx import Grammar, ir
 from llgx.errors import GrammarError, LimitError
 from llgx.lark import Library, compile_lark
 from llgx.limits import Limits
+from llgx.regex import parse_rust_lexeme
 from llgx.regex.substring import substring, words
 from tests.ir_match import find_difference, matches
 
@@ -498,6 +500,53 @@ def test_priorities_of_terminals_are_spoken_of() -> None:
     (warning,) = grammar.warnings
     assert "line 2, column 1" in warning
     assert "priority of terminal 'A'" in warning
+
+
+# --------------------------------------------------------------------------------------------------
+# Lazy quantifiers
+
+
+def test_lazy_quantifiers_are_shortest_matches() -> None:
+    """Against :mod:`re`: what backtracking finds first is the shortest match from the start."""
+    rng = random.Random(2)
+    pieces = ["a", "b", "[ab]", "c", "(?:ab|ba)", "a{2}", "[^c]"]
+    loops = ["a*?", "[ab]*?", ".*?", "b+?", "[^a]??", "a{1,2}?", ".{0,3}?"]
+    found = 0
+    for _ in range(400):
+        parts = [*rng.choices(pieces, k=rng.randint(0, 2)), rng.choice(loops)]
+        parts += rng.choices(pieces + loops, k=rng.randint(1, 3))
+        pattern = "".join(parts)
+        if re.fullmatch(pattern, ""):
+            continue
+        regex, lazy = parse_rust_lexeme(pattern)
+        assert lazy
+        for _ in range(8):
+            text = "".join(rng.choices("abc", k=rng.randint(1, 8)))
+            match = re.match(pattern, text)
+            ends = [end for end in range(len(text) + 1) if matches(regex, text[:end].encode())]
+            assert (match.end() if match else None) == (ends[0] if ends else None), (pattern, text)
+            found += bool(ends)
+    assert found > 500
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ('start: A\nA: /a*?/ "b"', 2, 7),
+        ('start: A\nA: B "c"\nB: /xa*?b/', 3, 8),
+        ('start: /ab/ x\nx[suffix="c"]: /a*?/', 2, 19),
+        ("start: /a*b*?c/", 1, 13),
+        ("start: /(?:ab)*?c/", 1, 16),
+        ("start: /a*?|b/", 1, 11),
+        ("start: /a*?.??/", 1, 11),
+        ("start: /a*?(?:b|cd)/", 1, 11),
+        ("start: /(?U)a*b/", 1, 11),
+    ],
+)
+def test_lazy_quantifiers_that_are_refused(text: str, line: int, column: int) -> None:
+    with pytest.raises(GrammarError, match=r"\[lazy\] or suffix=") as caught:
+        compile_lark(text)
+    assert (caught.value.line, caught.value.column) == (line, column)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -275,7 +275,7 @@ class _Namespace:
             if terminal.parameters or ":" in terminal.name:
                 continue
             try:
-                self._regexes.regex(ast.Name(terminal.name, None, terminal.begin, terminal.begin))
+                self._regexes.lexeme(ast.Name(terminal.name, None, terminal.begin, terminal.begin))
             except (GrammarError, LimitError) as error:
                 record(terminal.name, error)
                 if len(warnings) >= most:
@@ -340,7 +340,9 @@ class _Namespace:
             ast.plain(definition.name), ir.EMPTY, lazy=attributes.lazy, skip_class=self._class
         )
         if ending is None:
-            terminal = dataclasses.replace(terminal, regex=self._regexes.regex(body))
+            regex, lazy = self._regexes.lexeme(body)
+            lazy = lazy or attributes.lazy
+            terminal = dataclasses.replace(terminal, regex=regex, lazy=lazy)
         elif isinstance(ending, ast.String) and not ending.value:
             terminal = dataclasses.replace(
                 terminal,
@@ -471,8 +473,9 @@ class _Namespace:
         """The terminal of ``node``, which equal keys share."""
         found = self._terminal_index.get(key)
         if found is None:
-            regex = self._regexes.regex(node, rules=key[0] in ("place", "source"))
-            found = self._builder.add_terminal(ir.Terminal(name, regex, skip_class=self._class))
+            regex, lazy = self._regexes.lexeme(node, rules=key[0] in ("place", "source"))
+            terminal = ir.Terminal(name, regex, lazy, skip_class=self._class)
+            found = self._builder.add_terminal(terminal)
             self._terminal_index[key] = found
         return found
 

@@ -13,8 +13,9 @@ itself is read as if it were a terminal, so nothing is skipped inside of it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from llgx import ir
 from llgx.errors import GrammarError
@@ -24,7 +25,7 @@ from llgx.lark.regex_object import regex_object
 from llgx.lark.source import Sources
 from llgx.lark.templates import Definition, Templates
 from llgx.limits import Limits
-from llgx.regex import char_class, literal, parse_rust
+from llgx.regex import char_class, literal, parse_rust, parse_rust_lexeme
 
 __all__ = ["TerminalCompiler", "construct", "unknown_name"]
 
@@ -37,6 +38,10 @@ class _Measured(NamedTuple):
 
 
 _EPSILON: Final = _Measured(ir.EPSILON, 1)
+# What a lazy quantifier looks like, among other things.
+_LAZY: Final = re.compile(r"[*+?}]\s*\?")
+
+Parsed = TypeVar("Parsed")
 
 
 def unknown_name(grammar: ast.Grammar, sources: Sources, name: ast.Name) -> GrammarError:
@@ -82,6 +87,22 @@ class TerminalCompiler:
             return self._literal(expression).regex  # most are: worth a short way
         self._compile_names(expression, rules)
         return ast.fold(expression, self._combine, _parts).regex
+
+    def lexeme(self, expression: ast.Expression, *, rules: bool = False) -> tuple[ir.Regex, bool]:
+        """The regex of ``expression`` as a whole lexeme, and whether it ends at its first match.
+
+        It does where the lexeme is one regex with a lazy quantifier in it. Raises as :meth:`regex`.
+        """
+        node = expression
+        if isinstance(node, ast.Name) and node.argument is None:
+            definition = self._grammar.terminals.get(self._grammar.resolve(node.name))
+            if definition is not None and not definition.parameters:
+                node = definition.body
+        if isinstance(node, ast.Choice) and len(node.alternatives) == 1:
+            node = node.alternatives[0].body
+        if isinstance(node, ast.RegexLiteral) and _LAZY.search(node.pattern):
+            return self._parse_regex(node, parse_rust_lexeme)
+        return self.regex(expression, rules=rules), False
 
     def is_terminal(self, expression: ast.Expression) -> bool:
         """Whether nothing in ``expression`` keeps it from being one terminal.
@@ -221,19 +242,19 @@ class TerminalCompiler:
         if found is None:
             if isinstance(node, ast.String):
                 regex = literal(node.value, ignore_case=True)
+            elif node.begin < 0:
+                regex = _common_regex(node.pattern, self._grammar.options.allow_invalid_utf8)
             else:
-                regex = self._parse_regex(node)
+                regex = self._parse_regex(node, parse_rust)
             found = self._literals[key] = _Measured(regex, _depth(regex))
         return found
 
-    def _parse_regex(self, node: ast.RegexLiteral) -> ir.Regex:
+    def _parse_regex(self, node: ast.RegexLiteral, parse: Callable[..., Parsed]) -> Parsed:
         invalid_utf8 = self._grammar.options.allow_invalid_utf8
-        if node.begin < 0:
-            return _common_regex(node.pattern, invalid_utf8)
         # Where any byte may occur, characters are bytes unless the regex asks for Unicode itself.
         bytewise = invalid_utf8 and "u" not in node.flags
         text, place, _ = self._sources.locate(node.begin)
-        return parse_rust(
+        return parse(
             node.pattern,
             flags=node.flags + "-u" if bytewise else node.flags,
             text=text,

@@ -9,7 +9,15 @@ its position.
 from __future__ import annotations
 
 from llgx.regex.ecma import parse_ecma
-from llgx.regex.rust import parse_rust
+from llgx.regex.rust import parse_rust, parse_rust_lexeme
 from llgx.regex.utf8 import ANY_CHAR, ANY_TEXT, char_class, literal
 
-__all__ = ["ANY_CHAR", "ANY_TEXT", "char_class", "literal", "parse_ecma", "parse_rust"]
+__all__ = [
+    "ANY_CHAR",
+    "ANY_TEXT",
+    "char_class",
+    "literal",
+    "parse_ecma",
+    "parse_rust",
+    "parse_rust_lexeme",
+]

@@ -5,7 +5,8 @@ with set operations, properties, simple case folding). The departures, each a ``
 its position, never a silent change of meaning:
 
 - Lazy quantifiers and the flag ``U``. A regex that must match as a whole has no use for them; a
-  lexeme that ends at its first match is a matter of the rule (``[lazy]``, ``suffix=``).
+  lexeme that ends at its first match is a matter of the rule (``[lazy]``, ``suffix=``). Where the
+  match that a lazy quantifier prefers is the shortest one, :func:`parse_rust_lexeme` says so.
 - ``\\b`` and ``\\B`` where they could stand at the edge of the lexeme: what lies beyond is not
 known.
 - The group ``(?P<stop>..)``, a hidden look-ahead of llguidance: that is the attribute ``stop=``.
@@ -25,11 +26,11 @@ from llgx.errors import LimitError
 from llgx.limits import DEFAULT_LIMITS, Limits
 from llgx.regex import charset, nodes, tables
 from llgx.regex.charset import CharSet
-from llgx.regex.nodes import Alt, Assertion, Loop, Node, Seq, Side
+from llgx.regex.nodes import Alt, Assertion, Bytes, Chars, Loop, Node, Seq, Side
 from llgx.regex.parser import Frame, PatternParser
 from llgx.regex.translate import translate
 
-__all__ = ["parse_rust"]
+__all__ = ["parse_rust", "parse_rust_lexeme"]
 
 # Flags, as bits of Frame.flags.
 _CASE: Final = 1
@@ -49,6 +50,10 @@ _FLAGS: Final = {
 _LAZY_MESSAGE: Final = (
     "laziness is not a matter of a regex, which matches as a whole here; "
     "give the rule the attribute [lazy] or suffix="
+)
+
+_LAZY_PLACES: Final = (
+    "a lazy quantifier stands over a single character, between parts of fixed length"
 )
 
 _LINE_FEED: Final[CharSet] = ((0x0A, 0x0A),)
@@ -89,6 +94,30 @@ def parse_rust(
     return translate(node, parser.text, offset)
 
 
+def parse_rust_lexeme(
+    pattern: str,
+    *,
+    flags: str = "",
+    text: str | None = None,
+    offset: int = 0,
+    limits: Limits = DEFAULT_LIMITS,
+    invalid_utf8: bool = False,
+) -> tuple[ir.Regex, bool]:
+    """As :func:`parse_rust`, and whether the match ends as early as it can.
+
+    It does if a lazy quantifier stands in the pattern, over single characters, between parts of
+    fixed length: the match that backtracking finds first is then the shortest. Lazy quantifiers
+    elsewhere are errors.
+
+    >>> parse_rust_lexeme("/.*?/")[1], parse_rust_lexeme("/[^/]*/")[1]
+    (True, False)
+    """
+    parser = _RustParser(pattern, text, offset, limits, invalid_utf8)
+    parser.flags = parser.read_flag_letters(flags)
+    node = parser.parse(lazy=True)
+    return translate(node, parser.text, offset), parser.is_lazy
+
+
 @dataclasses.dataclass(slots=True)
 class _ClassFrame:
     """A bracketed class that is open.
@@ -117,9 +146,18 @@ class _RustParser(PatternParser):
         self._boundaries: list[Assertion] = []
         self._literals: dict[tuple[str, bool, bool], Node] = {}
         self._has_bytes = False
+        self._allow_lazy = False
+        # Lazy loops by identity, next to the loop, which keeps the identity its own, and its place.
+        self._lazy: dict[int, tuple[Node, int]] = {}
 
-    def parse(self) -> Node:
-        """The tree of the whole pattern."""
+    @property
+    def is_lazy(self) -> bool:
+        """Whether a lazy quantifier was read."""
+        return bool(self._lazy)
+
+    def parse(self, *, lazy: bool = False) -> Node:
+        """The tree of the whole pattern; ``lazy`` quantifiers may make it a shortest match."""
+        self._allow_lazy = lazy
         pattern = self.pattern
         while True:
             if self.flags & _EXTENDED:
@@ -138,13 +176,14 @@ class _RustParser(PatternParser):
             elif char == "|":
                 self.next_branch()
             elif char in "*+?":
-                self._no_laziness()
-                self.apply(int(char == "+"), 1 if char == "?" else None, at, again=True)
+                self._quantify(int(char == "+"), 1 if char == "?" else None, at)
             elif char == "{":
                 self._counted(at)
             else:
                 self.add(self._atom(char, at))
         node = self.finish()
+        if self._lazy:
+            self._check_laziness(node)
         self._check_edges(node)
         return node
 
@@ -254,10 +293,32 @@ class _RustParser(PatternParser):
 
     # Quantifiers
 
-    def _no_laziness(self) -> None:
+    def _quantify(self, low: int, high: int | None, at: int) -> None:
         self._skip_if_extended()
-        if self.peek() == "?":
-            self.fail(f"lazy quantifiers are not supported: {_LAZY_MESSAGE}", self.position)
+        lazy = self.position if self.peek() == "?" else -1
+        if lazy >= 0 and not self._allow_lazy:
+            self.fail(f"lazy quantifiers are not supported here: {_LAZY_MESSAGE}", lazy)
+        self.apply(low, high, at, again=lazy < 0)
+        if lazy >= 0:
+            self.position += 1
+            node = self.frames[-1].items[-1]
+            self._lazy[id(node)] = (node, lazy)
+
+    def _check_laziness(self, node: Node) -> None:
+        """Fail where a lazy quantifier might prefer another match than the shortest."""
+        at = next(iter(self._lazy.values()))[1]
+        if node.nullable:
+            self.fail(f"with this lazy quantifier nothing is matched at all: {_LAZY_MESSAGE}", at)
+        stack = [node]
+        while stack:
+            item = stack.pop()
+            if isinstance(item, Seq):
+                stack += item.items
+            elif id(item) in self._lazy:
+                if not isinstance(item, Loop) or not isinstance(item.item, Chars):
+                    self.fail(f"{_LAZY_PLACES}: {_LAZY_MESSAGE}", self._lazy[id(item)][1])
+            elif _fixed_length(item) is None:
+                self.fail(f"{_LAZY_PLACES}: {_LAZY_MESSAGE}", at)
 
     def _counted(self, at: int) -> None:
         if not self.frames[-1].repeatable:
@@ -272,8 +333,7 @@ class _RustParser(PatternParser):
         self.position += 1
         assert low is not None
         self.check_bounds(low, high, at)
-        self._no_laziness()
-        self.apply(low, high, at, again=True)
+        self._quantify(low, high, at)
 
     def _count(self, at: int) -> int | None:
         self._skip_blanks()
@@ -632,3 +692,35 @@ class _RustParser(PatternParser):
             if point > 0x7F and not self.flags & _UNICODE and not plain_byte:
                 self.fail("characters beyond ASCII in a class need Unicode mode", at)
         return point
+
+
+def _fixed_length(node: Node) -> int | None:
+    """The number of characters of all matches of ``node``; None if it varies or is not clear."""
+    # Each node after its parts, as deep as patterns nest.
+    lengths: dict[int, int | None] = {}
+    stack: list[tuple[Node, bool]] = [(node, False)]
+    while stack:
+        item, ready = stack.pop()
+        parts: tuple[Node, ...] = ()
+        if isinstance(item, Seq | Alt):
+            parts = item.items
+        elif isinstance(item, Loop):
+            parts = (item.item,)
+        if not ready:
+            stack.append((item, True))
+            stack += [(part, False) for part in parts]
+            continue
+        known = [lengths[id(part)] for part in parts]
+        length: int | None = None
+        if isinstance(item, Chars | Bytes):
+            length = 1
+        elif isinstance(item, Loop):
+            length = None if known[0] is None or item.low != item.high else known[0] * item.low
+        elif isinstance(item, Seq):
+            length = 0
+            for part in known:
+                length = None if length is None or part is None else length + part
+        elif isinstance(item, Alt) and len(set(known)) == 1:
+            length = known[0]
+        lengths[id(item)] = length
+    return lengths[id(node)]
