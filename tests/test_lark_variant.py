@@ -512,7 +512,7 @@ def test_lazy_quantifiers_are_shortest_matches() -> None:
     pieces = ["a", "b", "[ab]", "c", "(?:ab|ba)", "a{2}", "[^c]"]
     loops = ["a*?", "[ab]*?", ".*?", "b+?", "[^a]??", "a{1,2}?", ".{0,3}?"]
     found = 0
-    for _ in range(400):
+    for _ in range(300):
         parts = [*rng.choices(pieces, k=rng.randint(0, 2)), rng.choice(loops)]
         parts += rng.choices(pieces + loops, k=rng.randint(1, 3))
         pattern = "".join(parts)
@@ -526,7 +526,7 @@ def test_lazy_quantifiers_are_shortest_matches() -> None:
             ends = [end for end in range(len(text) + 1) if matches(regex, text[:end].encode())]
             assert (match.end() if match else None) == (ends[0] if ends else None), (pattern, text)
             found += bool(ends)
-    assert found > 500
+    assert found > 200
 
 
 @pytest.mark.parametrize(
@@ -555,7 +555,7 @@ def test_lazy_quantifiers_that_are_refused(text: str, line: int, column: int) ->
 
 def test_substrings_match_runs_and_nothing_else() -> None:
     rng = random.Random(1)
-    for _ in range(150):
+    for _ in range(60):
         count = rng.randint(0, 14)
         pieces = [rng.choice([b"a", b"b", b"ab", b"ba", b"c"]) for _ in range(count)]
         regex = substring(pieces)
@@ -594,9 +594,9 @@ def test_substrings_are_nearly_linear(kind: str) -> None:
         names = 50 if kind == "few words" else 10 * count
         return [b"w%d" % rng.randrange(names) for _ in range(count)]
 
-    small, large = (_size(substring(pieces(count))) for count in (1_000, 8_000))
+    small, large = (_size(substring(pieces(count))) for count in (500, 4_000))
     assert large < 14 * small
-    assert large < 16 * 8_000
+    assert large < 16 * 4_000
 
 
 def test_words() -> None:
@@ -621,11 +621,12 @@ def test_a_substring_of_a_long_text() -> None:
 
 
 def test_more_symbols_than_sixteen_bits_count() -> None:
-    words = [f"w{i:x}" for i in range(40_000)]
+    words = [f"w{i:x}" for i in range(22_000)]
     text = "start: (" + " | ".join(f'"{word}" "."' for word in words) + ")*"
     grammar = Grammar.from_lark(text)
-    assert sum(len(rule.productions) for rule in grammar.ir.rules) > 40_000
+    rules = grammar.ir.rules
+    assert sum(1 + len(p.symbols) for rule in rules for p in rule.productions) > 65_536
     compiled = grammar.compile(_vocabulary([]), limits=Limits(row_items=200_000))
     matcher = llgx.Matcher(compiled)
-    assert matcher.try_consume(list(b"w0.w9c3f.wabc.")) == 14
-    assert matcher.try_consume(list(b"w9c40.")) == 4
+    assert matcher.try_consume(list(b"w0.w55ef.wabc.")) == 14
+    assert matcher.try_consume(list(b"w55f0.")) == 4
