@@ -30,12 +30,18 @@ _STEPS: Final = 14
 
 _REGEXES: Final = [
     *("[a-z]+", "[0-9]+", "[a-zA-Z_][a-zA-Z0-9_]*", "[^\\n]+", '[^"]*', ".", ".{1,4}", "a+"),
-    *("[ab]{2,3}", "(ab|a)*b?", "\\d+(\\.\\d*)?", "\\w+", "[^a-c]", "(?i:yes|no)", "x{0,3}y"),
-    *("\\p{L}+", "[a-z]+(-[a-z]+)*", '(\\\\.|[^\\\\"])*', "\\s+", "[λ-ω]{1,3}", "(a|bc|d)+"),
+    *("[ab]{2,3}", "(ab|a)*b?", "\\d+(\\.\\d*)?", "(?-u:\\w)+", "[^a-c]", "(?i:yes|no)", "x{0,3}y"),
+    *("[a-zà-öλ-ω]+", "[a-z]+(-[a-z]+)*", '(\\\\.|[^\\\\"])*', "\\s+", "[λ-ω]{1,3}", "(a|bc|d)+"),
 ]
 _WORDS: Final = [
     *("a", "b", "ab", "abc", "if", "then", "(", ")", "[", "]", ",", ";", "=", "==", " ", "\\n"),
     *("the", "The ", "<", "</", '\\"', "{", "}", ": ", "é", "日本", "0", "12", "."),
+]
+
+
+_TOKENS: Final = [
+    *("<|start_header_id|>", "<|reserved_special_token_3|>", "<[64]>", "<[64-90,1000-2000]>"),
+    *("<[128010-128200]>", "<[5]>"),
 ]
 
 
@@ -144,6 +150,8 @@ class _Author:
             return rng.choice(self._terminals)
         if kind < 0.8 and self._rules:
             return rng.choice(self._rules)
+        if kind < 0.84:
+            return rng.choice(_TOKENS)
         if depth <= 0:
             return self._string()
         inner = f"({self._body(depth - 1)})"
