@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import pathlib
 import random
+import sys
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +23,9 @@ import pytest
 import llgx
 
 llguidance = pytest.importorskip("llguidance")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
+
+import engines
 
 _GRAMMARS: Final = int(os.environ.get("LLGX_DIFFERENTIAL", "60"))
 _SEED: Final = int(os.environ.get("LLGX_SEED", "1"))
@@ -162,9 +166,7 @@ class _Peer:
     """llguidance over the same vocabulary."""
 
     def __init__(self, vocabulary: llgx.Vocabulary) -> None:
-        self._tokenizer = llguidance.LLTokenizer(
-            llguidance.TokenizerWrapper(_Tokens(vocabulary)), eos_token=list(vocabulary.eog)
-        )
+        self._tokenizer = engines._LLGuidance(vocabulary)._tokenizer
         self._size = len(vocabulary)
 
     def matcher(self, grammar: str) -> Any:
@@ -173,20 +175,6 @@ class _Peer:
     def mask(self, matcher: Any) -> np.ndarray[Any, Any]:
         data = np.frombuffer(matcher.compute_bitmask(), dtype=np.int32)
         return data[: (self._size + 31) // 32]
-
-
-class _Tokens:
-    """What ``llguidance.TokenizerWrapper`` reads."""
-
-    def __init__(self, vocabulary: llgx.Vocabulary) -> None:
-        self.eos_token_id = vocabulary.eog[0]
-        self.bos_token_id = None
-        self.tokens = vocabulary.tokens
-        self.special_token_ids = sorted({*vocabulary.special, *vocabulary.eog})
-        self._tokenize = vocabulary.tokenize
-
-    def __call__(self, text: bytes) -> list[int]:
-        return self._tokenize(text)
 
 
 @pytest.fixture(scope="module")
