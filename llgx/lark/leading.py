@@ -49,6 +49,8 @@ class Entrances:
 
     def finish(self) -> None:
         """Give the entrances their productions."""
+        if not self._places:
+            return
         for (start, _), index in self._places.items():
             self._builder.rules[index].productions.append(ir.Production((ir.RuleRef(start),)))
         self._nullable = self._nullable_rules()

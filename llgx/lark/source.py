@@ -39,6 +39,8 @@ class Sources:
 
     def extract(self, begin: int, end: int) -> str:
         """The characters from ``begin`` to ``end``, which lie in one text."""
+        if len(self._bases) == 1:
+            return self._texts[0][0][begin:end]
         text, place, _ = self.locate(begin)
         return text[place : place + end - begin]
 

@@ -46,7 +46,12 @@ def swallowing(grammar: ir.GrammarIR) -> list[str]:
 
 
 def _ends_anyway(terminal: ir.Terminal) -> bool:
-    return terminal.lazy or terminal.ends_with_eog or terminal.tokens is not None
+    return (
+        type(terminal.regex) is ir.Literal
+        or terminal.lazy
+        or terminal.ends_with_eog
+        or terminal.tokens is not None
+    )
 
 
 class _Followers:

@@ -94,6 +94,8 @@ class TerminalCompiler:
         It does where the lexeme is one regex with a lazy quantifier in it. Raises as :meth:`regex`.
         """
         node = expression
+        if isinstance(node, ast.String):
+            return self._literal(node).regex, False
         if isinstance(node, ast.Name) and node.argument is None:
             definition = self._grammar.terminals.get(self._grammar.resolve(node.name))
             if definition is not None and not definition.parameters:
