@@ -18,6 +18,7 @@ from llgx.errors import (
     VocabularyError,
 )
 from llgx.explanation import Explanation
+from llgx.gbnf import gbnf_to_lark
 from llgx.grammar import Grammar
 from llgx.json_schema import json_schema_to_grammar, lint_schema
 from llgx.limits import Limits, Shortcuts
@@ -46,6 +47,7 @@ __all__ = [
     "allocate_token_bitmask",
     "apply_token_bitmask_inplace",
     "fill_bitmasks",
+    "gbnf_to_lark",
     "json_schema_to_grammar",
     "lint_schema",
     "logits_processors",

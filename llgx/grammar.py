@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from llgx._compiled import CompiledGrammar
-from llgx.errors import GrammarError
+from llgx.choices import compile_choices, compile_regex
+from llgx.gbnf import compile_gbnf
 from llgx.ir import GrammarIR
 from llgx.lark import Library, compile_grammars, compile_lark, read_grammars
 from llgx.limits import DEFAULT_LIMITS, DEFAULT_SHORTCUTS, Limits, Shortcuts
@@ -90,11 +91,10 @@ class Grammar:
 
     @classmethod
     def from_string(cls, text: str, *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
-        """A grammar from text that says what it is: Lark after ``%llguidance``, or the JSON form of
-        several grammars.
+        """A grammar from text that says what it is: Lark after ``%llguidance``, the JSON form of
+        several grammars after ``{``, else GBNF.
 
-        Raises as :meth:`from_lark` does, and :class:`GrammarError` for other text: GBNF is not read
-        by llgx yet.
+        Raises as :meth:`from_lark` and :meth:`from_gbnf` do.
         """
         if not isinstance(text, str):
             raise TypeError(f"a grammar is a str, not {type(text).__name__}")
@@ -102,12 +102,46 @@ class Grammar:
             return cls.from_lark(text, limits=limits)
         if text.lstrip().startswith("{"):
             return cls.from_grammars(text, limits=limits)
-        raise GrammarError(
-            f"grammar text has to start with {_MARKER!r} (Lark without it: Grammar.from_lark); "
-            "GBNF is not supported yet",
-            text=text,
-            offset=len(text) - len(text.lstrip()),
-        )
+        return cls.from_gbnf(text, limits=limits)
+
+    @classmethod
+    def from_gbnf(cls, text: str, *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
+        """A grammar from text in GBNF, the format of llama.cpp, with the language it has there.
+
+        Raises :class:`GrammarError` with line and column for text that is malformed,
+        :class:`LimitError` for text beyond a cap. Usually linear in the text; where lexemes could
+        be confused (see :mod:`llgx.gbnf.lexing`) a few times as much.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"a grammar is a str, not {type(text).__name__}")
+        return cls(compile_gbnf(text, limits=limits), source=text)
+
+    @classmethod
+    def from_choices(cls, choices: Iterable[str], *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
+        """A grammar of exactly these texts. Some of them may be empty, equal, or begin others.
+
+        Raises :class:`GrammarError` if there are none or one holds a lone surrogate,
+        :class:`LimitError` beyond a cap. Linear: about a microsecond a text.
+        """
+        return cls(compile_choices(choices, limits=limits))
+
+    @classmethod
+    def from_regex(
+        cls,
+        pattern: str,
+        *,
+        syntax: Literal["rust", "ecma"] = "rust",
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> Grammar:
+        """A grammar of the texts that ``pattern`` matches from start to end.
+
+        ``syntax`` is the dialect: that of Lark grammars, or that of JavaScript and of ``pattern``
+        in JSON Schema (with Unicode mode on). Raises :class:`GrammarError` with the column for what
+        is malformed or not supported, :class:`LimitError` beyond a cap. Linear in the pattern.
+        """
+        if not isinstance(pattern, str):
+            raise TypeError(f"a pattern is a str, not {type(pattern).__name__}")
+        return cls(compile_regex(pattern, syntax=syntax, limits=limits), source=pattern)
 
     @classmethod
     def from_json_schema(

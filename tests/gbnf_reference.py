@@ -216,14 +216,14 @@ class Reference:
         moved = set()
         for symbol, index, dot, origin in before[-1]:
             body = self._grammar[symbol][index]
-            if dot < len(body) and not isinstance(body[dot], str):
-                if any(low <= point <= high for low, high in body[dot][1]):
-                    moved.add((symbol, index, dot + 1, origin))
+            next_item = body[dot] if dot < len(body) else "the end"
+            if isinstance(next_item, str):
+                continue
+            if any(low <= point <= high for low, high in next_item[1]):
+                moved.add((symbol, index, dot + 1, origin))
         return (*before, self._close(moved, before))
 
-    def _close(
-        self, seeds: set[Item], before: tuple[frozenset[Item], ...]
-    ) -> frozenset[Item]:
+    def _close(self, seeds: set[Item], before: tuple[frozenset[Item], ...]) -> frozenset[Item]:
         items = set(seeds)
         here = len(before)
         while True:
@@ -275,7 +275,9 @@ class Reference:
 def _points_that_begin_with(data: bytes) -> tuple[int, int]:
     """The first and the last code point whose UTF-8 begins with ``data``; (1, 0) without any."""
     lead = data[0]
-    length = 1 if lead < 0x80 else 0 if lead < 0xC0 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+    length = (
+        1 if lead < 0x80 else 0 if lead < 0xC0 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+    )
     if not length or lead > 0xF4 or len(data) > length:
         return 1, 0
     if any(not 0x80 <= byte <= 0xBF for byte in data[1:]):

@@ -25,6 +25,7 @@ The work is bounded: beyond the bound, all terminals are single characters.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -149,7 +150,7 @@ class Plan:
             if self.is_terminal(node):
                 return [(node,)]
         if isinstance(node, Choice):
-            return [self.sequence(item) for item in self._alternatives(node)]
+            return [self.sequence(item) for item in self.alternatives(node)]
         return [self.sequence(node)]
 
     def sequence(self, node: Node) -> tuple[Node, ...]:
@@ -171,16 +172,12 @@ class Plan:
             if cuts is None or self.characters_only:
                 return [self.pool.text(char) for char in node.value]
             bounds = [0, *sorted(cuts), len(node.value)]
-            return [
-                self.pool.text(node.value[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)
-            ]
+            return [self.pool.text(node.value[a:b]) for a, b in itertools.pairwise(bounds)]
         if self.characters_only:
             return node.items
         if cuts is not None:
             bounds = [0, *sorted(cuts), len(node.items)]
-            return [
-                self.pool.series(node.items[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)
-            ]
+            return [self.pool.series(node.items[a:b]) for a, b in itertools.pairwise(bounds)]
         if node not in self.merged:
             return node.items
         parts: list[Node] = []
@@ -197,7 +194,7 @@ class Plan:
             parts.append(self.pool.series(run))
         return parts
 
-    def _alternatives(self, node: Choice) -> Sequence[Node]:
+    def alternatives(self, node: Choice) -> Sequence[Node]:
         """The alternatives of a choice that is no terminal; what has not been cut out together."""
         cuts = self.opened.get(node)
         if cuts is None or self.characters_only:
@@ -547,11 +544,9 @@ class _Search:
             begin = 0
             items = children(node)
             index = 0
-            for index, item in enumerate(items):
-                size = self._positions(item)
-                if position < begin + size:
-                    break
-                begin += size
+            while position >= begin + self._positions(items[index]):
+                begin += self._positions(items[index])
+                index += 1
             if isinstance(node, Series) and target >= begin + self._positions(items[index]):
                 return changes + self._add_cuts(node, {index + 1})
             if isinstance(node, Series):

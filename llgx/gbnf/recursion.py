@@ -137,9 +137,7 @@ def _solve_system(pool: Pool, bodies: dict[int, Node], rules: Sequence[int]) -> 
     return False
 
 
-def _eliminate(
-    pool: Pool, rules: Sequence[int], system: list[_Linear], at_end: bool
-) -> list[Node]:
+def _eliminate(pool: Pool, rules: Sequence[int], system: list[_Linear], at_end: bool) -> list[Node]:
     """Bodies in which each rule mentions only rules before it."""
 
     def joined(first: Node, then: Node) -> Node:
@@ -162,9 +160,7 @@ def _eliminate(
                     others[rule] = pool.choice((others[rule], path)) if rule in others else path
                 system[i] = others, pool.choice((base, joined(factor, rest)))
     return [
-        pool.choice(
-            [*(joined(step, pool.reference(rule)) for rule, step in steps.items()), rest]
-        )
+        pool.choice([*(joined(step, pool.reference(rule)) for rule, step in steps.items()), rest])
         for steps, rest in system
     ]
 
@@ -201,9 +197,7 @@ def _linear(pool: Pool, body: Node, rules: set[int], at_end: bool) -> _Linear:
     return dict(steps), rest
 
 
-def _linear_series(
-    pool: Pool, node: Series, found: dict[Node, _Linear], at_end: bool
-) -> _Linear:
+def _linear_series(pool: Pool, node: Series, found: dict[Node, _Linear], at_end: bool) -> _Linear:
     places = [i for i, item in enumerate(node.items) if found[item][0]]
     if not places:
         return {}, node
