@@ -21,18 +21,47 @@ from llgx.gbnf.nodes import Chars, Choice, Loop, Node, Reference, Series, Text
 from llgx.regex import charset
 from llgx.regex.charset import CharSet
 
-__all__ = ["Alphabet", "Automaton", "Comparison", "TooLargeError", "bits", "compare"]
+__all__ = [
+    "DEPTH",
+    "POSITIONS",
+    "Alphabet",
+    "Automaton",
+    "Budget",
+    "Comparison",
+    "OutOfBudgetError",
+    "TooLargeError",
+    "bits",
+    "compare",
+    "copies",
+]
 
-_POSITIONS: Final = 2_000
-_DEPTH: Final = 100
+# What an automaton is made of at the most: expressions below one another, and positions.
+DEPTH: Final = 100
+POSITIONS: Final = 2_000
 _STATES: Final = 2_000
-_PAIRS: Final = 20_000
 # Copies of the body of a counted repeat together have at most so many positions.
 _COPIED: Final = 64
 
 
 class TooLargeError(Exception):
-    """An automaton or a comparison passes a bound of the module."""
+    """An automaton passes a bound of the module."""
+
+
+class OutOfBudgetError(Exception):
+    """The steps that a budget allows are spent."""
+
+
+class Budget:
+    """A number of steps, each of about a microsecond."""
+
+    def __init__(self, steps: int) -> None:
+        self._left = steps
+
+    def spend(self, steps: int) -> None:
+        """Take ``steps`` off; raises :class:`OutOfBudgetError` where there are not as many."""
+        self._left -= steps
+        if self._left < 0:
+            raise OutOfBudgetError
 
 
 def bits(mask: int) -> Iterator[int]:
@@ -139,7 +168,7 @@ class Automaton:
         return letters
 
     def _leaf(self, letters: int) -> _Part:
-        if len(self.letters) >= _POSITIONS:
+        if len(self.letters) >= POSITIONS:
             raise TooLargeError
         self.letters.append(letters)
         self.follow.append(0)
@@ -157,7 +186,7 @@ class Automaton:
 
     def _build(self, node: Node, depth: int) -> _Part:
         """Number the positions of ``node`` from left to right; see :func:`copies` for loops."""
-        if depth > _DEPTH:
+        if depth > DEPTH:
             raise TooLargeError
         part = _Part(0, 0, True)
         if isinstance(node, Text):
@@ -248,7 +277,7 @@ class Comparison:
     overrun: tuple[dict[int, int], dict[int, int]]
 
 
-def compare(left: Automaton, right: Automaton) -> Comparison:
+def compare(left: Automaton, right: Automaton, budget: Budget) -> Comparison:
     """Walk both automata together over every text that is a beginning of texts of both."""
     shared = False
     overrun: tuple[dict[int, int], dict[int, int]] = ({}, {})
@@ -256,6 +285,7 @@ def compare(left: Automaton, right: Automaton) -> Comparison:
     todo = [(0, 0)]
     while todo:
         i, j = todo.pop()
+        budget.spend(2)
         if i or j:
             if left.accepting[i]:
                 shared = shared or right.accepting[j]
@@ -265,6 +295,7 @@ def compare(left: Automaton, right: Automaton) -> Comparison:
                 overrun[1][i] = left.going[i]
         if not left.going[i] & right.going[j]:
             continue
+        budget.spend(len(left.steps(i)) * len(right.steps(j)))
         for letters, after in left.steps(i):
             if not letters & right.going[j]:
                 continue
@@ -272,6 +303,4 @@ def compare(left: Automaton, right: Automaton) -> Comparison:
                 if letters & others and (after, then) not in seen:
                     seen.add((after, then))
                     todo.append((after, then))
-        if len(seen) > _PAIRS:
-            raise TooLargeError
     return Comparison(shared, overrun)

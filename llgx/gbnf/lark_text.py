@@ -129,7 +129,7 @@ class _Writer:
         plan = self._plan
         body = plan.bodies[rule]
         name = self._rule_names[rule]
-        if plan.is_terminal(body) or not isinstance(body, Choice):
+        if plan.is_terminal(body) or not isinstance(body, Choice) or not body.items:
             return _definition(name, [self._text(body, name, _CHOICE)])
         return _definition(
             name, [self._text(item, name, _SERIES) for item in plan.alternatives(body)]

@@ -30,7 +30,19 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from llgx.gbnf import recursion
-from llgx.gbnf.automata import Alphabet, Automaton, Comparison, TooLargeError, bits, compare
+from llgx.gbnf.automata import (
+    DEPTH,
+    POSITIONS,
+    Alphabet,
+    Automaton,
+    Budget,
+    Comparison,
+    OutOfBudgetError,
+    TooLargeError,
+    bits,
+    compare,
+    copies,
+)
 from llgx.gbnf.nodes import (
     Chars,
     Choice,
@@ -48,10 +60,8 @@ from llgx.gbnf.parser import Source
 
 __all__ = ["Plan", "plan"]
 
-_TERMINAL_DEPTH: Final = 800
 _TERMINAL_LEAVES: Final = 100_000
-_ROUNDS: Final = 60
-_MEETINGS: Final = 500_000
+_STEPS: Final = 1_000_000
 
 
 def plan(source: Source) -> Plan:
@@ -67,14 +77,46 @@ def plan(source: Source) -> Plan:
     result = Plan(source.pool, bodies, source.root)
     if result.is_terminal(source.pool.reference(source.root)):
         return result  # one terminal, and nothing to confuse it with
-    for _ in range(_ROUNDS):
-        try:
-            if not _Search(result).resolve():
-                return result
-        except TooLargeError:
-            break
-    result.characters_only = True
+    budget = Budget(_STEPS)
+    try:
+        while _Search(result, budget).resolve():
+            pass
+    except OutOfBudgetError:
+        result.characters_only = True
     return result
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Measure:
+    """The size of an expression that can be a terminal.
+
+    ``depth`` counts expressions below one another, ``leaves`` texts and classes, and ``positions``
+    characters as an automaton writes them out.
+    """
+
+    depth: int
+    leaves: int
+    positions: int
+
+
+def _grown(parts: Sequence[_Measure | None]) -> _Measure | None:
+    """The measure of something made of ``parts``; None if one has none, or it gets too large."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    depth = 1 + max((part.depth for part in known), default=0)
+    leaves = sum(part.leaves for part in known)
+    if depth > DEPTH or leaves > _TERMINAL_LEAVES:
+        return None
+    return _Measure(depth, leaves, sum(part.positions for part in known))
+
+
+def _common(left: str, right: str) -> int:
+    """How many characters two texts begin with alike."""
+    for place, (a, b) in enumerate(zip(left, right, strict=False)):
+        if a != b:
+            return place
+    return min(len(left), len(right))
 
 
 class Plan:
@@ -92,44 +134,39 @@ class Plan:
         self.opened: dict[Node, set[int] | None] = {}
         self.merged: set[Node] = set()
         self.characters_only = False
-        # Depth and number of leaves of regular nodes; None for others.
-        self._measures: dict[Node, tuple[int, int] | None] = {}
+        self._measures: dict[Node, _Measure | None] = {}
         self._measure_rules()
 
     def _measure_rules(self) -> None:
         edges = {rule: recursion.references(body) for rule, body in self.bodies.items()}
         for component in recursion.components(edges):
             rule = component[0]
-            node = self.pool.reference(rule)
             if len(component) > 1 or rule in edges[rule]:
                 self._measures.update((self.pool.reference(rule), None) for rule in component)
-                continue
-            self.measure(self.bodies[rule])
-            self._measures[node] = self._grown([self._measures[self.bodies[rule]]])
-        for body in self.bodies.values():
-            self.measure(body)
-
-    def measure(self, root: Node) -> tuple[int, int] | None:
-        """Depth and leaves of ``root`` if it can be a terminal."""
-        for node in postorder([root], self._measures):
-            if isinstance(node, Token):
-                self._measures[node] = None
-            elif isinstance(node, (Series, Choice, Loop)):
-                self._measures[node] = self._grown([self._measures[n] for n in children(node)])
             else:
-                self._measures[node] = (1, 1)
-        return self._measures[root]
+                body = self.measure(self.bodies[rule])
+                self._measures[self.pool.reference(rule)] = _grown([body])
+        for body_node in self.bodies.values():
+            self.measure(body_node)
 
-    @staticmethod
-    def _grown(parts: Sequence[tuple[int, int] | None]) -> tuple[int, int] | None:
-        known = [part for part in parts if part is not None]
-        if len(known) < len(parts):
-            return None
-        depth = 1 + max((depth for depth, _ in known), default=0)
-        leaves = sum(leaves for _, leaves in known)
-        if depth > _TERMINAL_DEPTH or leaves > _TERMINAL_LEAVES:
-            return None
-        return depth, leaves
+    def measure(self, root: Node) -> _Measure | None:
+        """The size of ``root`` if it can be a terminal."""
+        if root in self._measures:
+            return self._measures[root]
+        for node in postorder([root], self._measures):
+            if isinstance(node, Text):
+                self._measures[node] = _Measure(1, 1, len(node.value))
+            elif isinstance(node, Chars):
+                self._measures[node] = _Measure(1, 1, 1)
+            elif isinstance(node, Token):
+                self._measures[node] = None
+            else:
+                grown = _grown([self._measures[child] for child in children(node)])
+                if grown is not None and isinstance(node, Loop):
+                    count, _ = copies(node, grown.positions)
+                    grown = _Measure(grown.depth, grown.leaves, grown.positions * count)
+                self._measures[node] = grown
+        return self._measures[root]
 
     def is_terminal(self, node: Node) -> bool:
         """Whether ``node`` is a terminal, a token of the model among them."""
@@ -181,27 +218,35 @@ class Plan:
         if node not in self.merged:
             return node.items
         parts: list[Node] = []
-        run: list[Node] = []
-        for item in node.items:
-            if self.measure(item) is not None:
-                run.append(item)
-                continue
-            if run:
-                parts.append(self.pool.series(run))
-                run = []
-            parts.append(item)
-        if run:
-            parts.append(self.pool.series(run))
+        for regular, group in itertools.groupby(
+            node.items, lambda item: self.measure(item) is not None
+        ):
+            run = list(group)
+            joined = self.pool.series(run) if regular else self.pool.nothing
+            # Together they may be too large for a terminal.
+            parts += [joined] if regular and self.measure(joined) is not None else run
         return parts
 
     def alternatives(self, node: Choice) -> Sequence[Node]:
-        """The alternatives of a choice that is no terminal; what has not been cut out together."""
-        cuts = self.opened.get(node)
-        if cuts is None or self.characters_only:
+        """The alternatives of a choice that is no terminal.
+
+        Texts that begin alike are taken together when a choice is taken apart: the beginning, then
+        a choice of the rest.
+        """
+        if node not in self.opened and not self.characters_only:
             return node.items
-        rest = [item for i, item in enumerate(node.items) if i not in cuts]
-        alone = [item for i, item in enumerate(node.items) if i in cuts]
-        return [*alone, self.pool.choice(rest)] if rest else alone
+        others: list[Node] = []
+        by_first: dict[str, list[str]] = {}
+        for item in node.items:
+            if isinstance(item, Text):
+                by_first.setdefault(item.value[0], []).append(item.value)
+            else:
+                others.append(item)
+        for texts in by_first.values():
+            shared = _common(min(texts), max(texts))
+            rests = self.pool.choice([self.pool.text(text[shared:]) for text in texts])
+            others.append(self.pool.series((self.pool.text(texts[0][:shared]), rests)))
+        return others
 
 
 @dataclasses.dataclass(slots=True)
@@ -216,12 +261,16 @@ class _Place:
 class _Search:
     """One round: the grammar as the plan has it, and the conflicts in it."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, budget: Budget) -> None:
         self._plan = plan
+        self._budget = budget
         self._places: list[_Place] = []
         # Productions by symbol; numbers are places, nodes are other symbols.
         self._grammar: dict[Node, list[list[Node | int]]] = {}
         self._collect()
+        # What it takes to look at one bit of a set of places.
+        self._width = 1 + len(self._places) // 1_000
+        budget.spend(len(self._places) * self._width)
         terminals = list(dict.fromkeys(place.node for place in self._places))
         inside = self._below(terminals)
         self._alphabet = Alphabet(
@@ -338,7 +387,9 @@ class _Search:
         changed = True
         while changed:
             changed = False
-            for symbol, productions in self._grammar.items():
+            self._budget.spend(len(self._places) * self._width)
+            # Called symbols were found after their callers.
+            for symbol, productions in reversed(self._grammar.items()):
                 mask, nullable = begin[symbol], symbol in empty
                 for production in productions:
                     for item in production:
@@ -358,6 +409,7 @@ class _Search:
         changed = True
         while changed:
             changed = False
+            self._budget.spend(len(self._places) * self._width)
             for symbol, productions in self._grammar.items():
                 for production in productions:
                     following = after[symbol]
@@ -390,7 +442,7 @@ class _Search:
         conflicts = self._conflicts(exactly=True)
         fixes = sum(self._fix(ending, going) for ending, going in conflicts)
         if conflicts and not fixes:
-            raise TooLargeError
+            raise OutOfBudgetError  # not known to happen
         return fixes > 0
 
     def _conflicts(self, exactly: bool) -> list[tuple[int, int]]:
@@ -409,7 +461,6 @@ class _Search:
         meets = [0] * len(self._places)
         seen: set[tuple[int, int]] = set()
         todo = [(self._begin, self._begin)]
-        meetings = 0
         while todo:
             left, right = todo.pop()
             if (left, right) in seen:
@@ -420,13 +471,11 @@ class _Search:
                 if not fresh:
                     continue
                 meets[place] |= fresh
+                self._budget.spend(fresh.bit_count() * self._width)
                 for other in bits(fresh):
                     meets[other] |= 1 << place
-                    meetings += 1
                     if not exactly or place == other or self._share(place, other):
                         todo.append((self._next[place], self._next[other]))
-            if meetings > _MEETINGS:
-                raise TooLargeError
         conflicts: list[tuple[int, int]] = []
         leads = self._alphabet.leads
         for ending, others in enumerate(meets):
@@ -436,6 +485,7 @@ class _Search:
             follow = leads(following)
             if not follow:
                 continue
+            self._budget.spend(others.bit_count() * self._width)
             for going in bits(others):
                 if leads(self._inner.get(self._places[going].node, 0)) & follow and (
                     not exactly or self._overruns(ending, going, follow)
@@ -447,7 +497,7 @@ class _Search:
         """Raises :class:`TooLargeError` for nodes that are too large to tell."""
         found = self._compared.get((left, right))
         if found is None:
-            found = compare(self._automaton(left), self._automaton(right))
+            found = compare(self._automaton(left), self._automaton(right), self._budget)
             self._compared[left, right] = found
             self._compared[right, left] = Comparison(found.shared, found.overrun[::-1])
         return found
@@ -455,6 +505,10 @@ class _Search:
     def _automaton(self, node: Node) -> Automaton:
         found = self._automata.get(node)
         if found is None:
+            measure = self._plan.measure(node)
+            if measure is None or measure.positions > POSITIONS:
+                raise TooLargeError
+            self._budget.spend(measure.positions)
             found = self._automata[node] = Automaton(node, self._plan.bodies, self._alphabet)
         return found
 
@@ -509,19 +563,23 @@ class _Search:
         plan = self._plan
         return index + 1 < len(series.items) and plan.measure(series.items[index + 1]) is not None
 
-    def _open(self, node: Node) -> int:
-        """Take ``node`` apart altogether, as far as its own parts."""
+    def _open(self, root: Node) -> int:
+        """Take ``root`` apart, down to parts that an automaton can be made of."""
         changes = 0
-        while True:
-            if node not in self._plan.opened or self._plan.opened[node] is not None:
-                self._plan.opened[node] = None
-                changes = 1
-            if not isinstance(node, Reference):
-                return changes
-            node = self._plan.bodies[node.rule]
+        todo = [root]
+        seen: set[Node] = set()
+        while todo:
+            node = todo.pop()
+            seen.add(node)
+            measure = self._plan.measure(node)
+            if node is root or (measure is not None and measure.positions > POSITIONS):
+                changes += self._add_cuts(node, None)
+                todo += [child for child in self._children(node) if child not in seen]
+        return changes
 
     def _cut(self, node: Node, position: int, target: int) -> int:
         """Part ``node`` between two positions that may follow each other in it."""
+        self._budget.spend(10)
         changes = 0
         while not isinstance(node, Chars):
             if isinstance(node, Text):
@@ -549,10 +607,10 @@ class _Search:
                 index += 1
             if isinstance(node, Series) and target >= begin + self._positions(items[index]):
                 return changes + self._add_cuts(node, {index + 1})
-            if isinstance(node, Series):
-                changes += self._add_cuts(node, {index, index + 1} - {0, len(items)})
-            else:
-                changes += self._add_cuts(node, {index})
+            if isinstance(node, Choice):
+                # What it is made of now is looked at in the next round.
+                return changes + self._add_cuts(node, None)
+            changes += self._add_cuts(node, {index, index + 1} - {0, len(items)})
             node = items[index]
             position, target = position - begin, target - begin
         return changes
@@ -572,5 +630,7 @@ class _Search:
             return None
 
     def _positions(self, node: Node) -> int:
-        """The number of positions of ``node`` in an automaton."""
-        return len(self._automaton(node).letters)
+        """The number of positions of ``node``, a part of a terminal, in an automaton."""
+        measure = self._plan.measure(node)
+        assert measure is not None
+        return measure.positions

@@ -8,7 +8,7 @@ arguments.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from llgx.ir import TokenSet
 from llgx.regex.charset import CharSet
@@ -106,16 +106,16 @@ def children(node: Node) -> Sequence[Node]:
     return (node.item,) if isinstance(node, Loop) else ()
 
 
-def postorder(roots: Iterable[Node], known: Iterable[Node] = ()) -> list[Node]:
+def postorder(roots: Iterable[Node], known: Container[Node] = ()) -> list[Node]:
     """All nodes below ``roots``, each once and after what is below it, except ``known`` ones."""
-    seen = set(known)
+    seen: set[Node] = set()
     order: list[Node] = []
     stack = [(root, False) for root in roots]
     while stack:
         node, finished = stack.pop()
         if finished:
             order.append(node)
-        elif node not in seen:
+        elif node not in seen and node not in known:
             seen.add(node)
             stack.append((node, True))
             stack.extend((child, False) for child in children(node) if child not in seen)
