@@ -145,7 +145,12 @@ def test_limits(text: str, limits: dict[str, int], limit: str) -> None:
 
 
 def test_what_matches_nothing_is_refused() -> None:
-    for text in ("root ::= root", "root ::= [z-a]", r'root ::= "\ud800"', 'root ::= "a" b\nb ::= b'):
+    for text in (
+        "root ::= root",
+        "root ::= [z-a]",
+        r'root ::= "\ud800"',
+        'root ::= "a" b\nb ::= b',
+    ):
         with pytest.raises(llgx.GrammarError, match="no text"):
             llgx.Grammar.from_gbnf(text).compile(VOCABULARY)
 
