@@ -10,8 +10,6 @@ from __future__ import annotations
 import json
 import pathlib
 import random
-import re
-from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
@@ -23,7 +21,6 @@ from llgx.gbnf.parser import parse
 from llgx.limits import DEFAULT_LIMITS
 from tests.campaign import ALL_CONFIGURATIONS, Configuration, allowed_tokens
 from tests.gbnf_reference import Reference, random_grammar, random_texts
-from tests.reference import EmptyLanguageError, ReferenceGrammar
 from tests.strategies import byte_tokens
 
 Case = dict[str, Any]
@@ -66,7 +63,8 @@ def test_there_are_cases() -> None:
     assert len(CASES) > 70
     assert len({case["id"] for case in CASES}) == len(CASES)
     for case in CASES:
-        assert case["accept"] and case["reject"], case["id"]
+        assert case["accept"], case["id"]
+        assert case["reject"], case["id"]
 
 
 @pytest.mark.parametrize(
