@@ -23,6 +23,7 @@ from llgx.grammar import Grammar
 from llgx.json_schema import json_schema_to_grammar, lint_schema
 from llgx.limits import Limits, Shortcuts
 from llgx.llama import LogitsProcessor, LogitsProcessorList, logits_processors
+from llgx.structural_tag import SpecialToken, StructuralTag
 from llgx.vocabulary import Vocabulary
 
 __version__ = "0.1.0"
@@ -41,6 +42,8 @@ __all__ = [
     "Matcher",
     "SchemaError",
     "Shortcuts",
+    "SpecialToken",
+    "StructuralTag",
     "TokenRejected",
     "Vocabulary",
     "VocabularyError",

@@ -9,15 +9,23 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from llgx._compiled import CompiledGrammar
 from llgx.choices import compile_choices, compile_regex
+from llgx.errors import GrammarError
 from llgx.gbnf import compile_gbnf
 from llgx.ir import GrammarIR
 from llgx.lark import Library, compile_grammars, compile_lark, read_grammars
 from llgx.limits import DEFAULT_LIMITS, DEFAULT_SHORTCUTS, Limits, Shortcuts
+from llgx.structural_tag import (
+    SpecialToken,
+    StructuralTag,
+    compile_reasoning,
+    compile_structural_tags,
+)
+from llgx.tag_requests import read_tag_request
 
 if TYPE_CHECKING:
     from llgx.vocabulary import Vocabulary
@@ -167,6 +175,80 @@ class Grammar:
         grammar._lock = threading.Lock()
         grammar.source = ""
         return grammar
+
+    @classmethod
+    def from_structural_tags(
+        cls,
+        tags: Iterable[StructuralTag | Mapping[str, Any]] | Mapping[str, Any] | str,
+        *,
+        triggers: Iterable[str | SpecialToken] = (),
+        at_least_one: bool = False,
+        stop_after_first: bool = False,
+        excludes: Iterable[str] = (),
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> Grammar:
+        """A grammar of free text with tags in it, each of which follows a grammar of its own.
+
+        ``tags`` are :class:`StructuralTag` objects, or dictionaries with the same fields (or a
+        ``regex``), or a whole ``structural_tag`` request as a dictionary or JSON text. Free text
+        goes on until one of the ``triggers`` occurs in it, and then a tag that begins with it has
+        to follow; without ``triggers``, those of the tags are taken. It holds no string of
+        ``excludes``. ``at_least_one`` asks for a tag, ``stop_after_first`` ends the text with it.
+
+        Raises :class:`GrammarError` for tags that contradict themselves or each other, and whatever
+        the grammars and schemas in them raise. Linear in the tags.
+        """
+        request = read_tag_request(tags)
+        options = {
+            "at_least_one": at_least_one,
+            "stop_after_first": stop_after_first,
+            "excludes": excludes,
+            **request.options,
+        }
+        contents = {
+            id(tag): cls._content(tag, request.patterns.get(place), limits)
+            for place, tag in enumerate(request.tags)
+        }
+        ir = compile_structural_tags(
+            request.tags,
+            lambda tag: contents[id(tag)],
+            triggers=request.triggers or triggers,
+            **options,
+        )
+        return cls(ir)
+
+    @classmethod
+    def _content(cls, tag: StructuralTag, pattern: str | None, limits: Limits) -> GrammarIR | None:
+        """What stands in ``tag``; None for any text."""
+        if pattern is not None:
+            return cls.from_regex(pattern, limits=limits).ir
+        if isinstance(tag.grammar, Grammar):
+            return tag.grammar.ir
+        if tag.grammar is not None:
+            return cls.from_string(tag.grammar, limits=limits).ir
+        if tag.schema is not None:
+            read = getattr(cls, "from_json_schema", None)
+            if read is None:
+                raise GrammarError("a structural tag with a schema: there is no JSON Schema yet")
+            described: Grammar = read(tag.schema, limits=limits)
+            return described.ir
+        return None
+
+    def with_reasoning(
+        self,
+        end: str | SpecialToken | Sequence[str | SpecialToken] = "</think>",
+        *,
+        begin: str | SpecialToken | Sequence[str | SpecialToken] = (),
+        max_tokens: int | None = None,
+    ) -> Grammar:
+        """This grammar after any text up to ``end``: for models that think before they answer.
+
+        ``begin`` is what the reasoning starts with, if the prompt does not hold it already. After
+        ``max_tokens`` tokens of reasoning, ``end`` has to follow. Raises :class:`GrammarError` if
+        ``end`` is empty. Linear in the grammar.
+        """
+        ir = compile_reasoning(self._ir, end=end, begin=begin, max_tokens=max_tokens)
+        return type(self)(ir, source=self.source)
 
     @property
     def ir(self) -> GrammarIR:

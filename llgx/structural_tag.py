@@ -1,0 +1,366 @@
+"""Free text with constrained parts: structural tags, and reasoning before an answer.
+
+Free text is any text without what ends it. Where that is text (a trigger, an end marker), free text
+and marker are one terminal, which matches where the marker occurs for the first time::
+
+    .* marker  &  ~(.* any-marker .+)
+
+so nothing that it matches can be continued, and the longest match is the only one. Where it is a
+token of the model, free text is a terminal by itself; no text can be confused with a token.
+
+References: the structural tags of XGrammar and vLLM, and llguidance's, of which these are a
+superset. Linear in the tags.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Union
+
+from llgx import ir
+from llgx.composition import Composition
+from llgx.errors import GrammarError
+from llgx.regex import ANY_TEXT
+from llgx.regex.build import alternate, complement, concat, intersect
+
+if TYPE_CHECKING:
+    from llgx.grammar import Grammar
+
+__all__ = ["SpecialToken", "StructuralTag", "compile_reasoning", "compile_structural_tags"]
+
+_ALL: Final = ir.Repeat(ir.ANY_BYTE, 0, None)
+_MORE: Final = ir.Repeat(ir.ANY_BYTE, 1, None)
+
+
+@dataclasses.dataclass(frozen=True)
+class SpecialToken:
+    """A token of the model, by the text of a special token or by its id."""
+
+    token: str | int
+
+    def __post_init__(self) -> None:
+        if type(self.token) is int:
+            if self.token < 0:
+                raise ValueError(f"a token id is not negative, as {self.token} is")
+        elif not isinstance(self.token, str):
+            raise TypeError(f"a token is a str or an int, not {type(self.token).__name__}")
+        elif not self.token:
+            raise ValueError("the text of a token is not empty")
+
+    @property
+    def tokens(self) -> ir.TokenSet:
+        """The token as the grammar knows it."""
+        if isinstance(self.token, str):
+            return ir.TokenSet(names=(self.token,))
+        return ir.TokenSet(ranges=((self.token, self.token),))
+
+    def __str__(self) -> str:
+        return self.token if isinstance(self.token, str) else f"<[{self.token}]>"
+
+
+Marker = Union[str, SpecialToken, "Sequence[str | SpecialToken]"]
+Part = str | SpecialToken
+Parts = tuple[Part, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class StructuralTag:
+    """A part of free text that follows a grammar.
+
+    ``begin`` and ``end`` stand around it: text, a token, or a sequence of both. Between them is
+    what ``grammar`` says (a :class:`llgx.Grammar`, or its text in Lark after ``%llguidance``, or in
+    GBNF), or a JSON text that ``schema`` describes, or with neither any text up to ``end``. Free
+    text before the tag stops at ``trigger``, which ``begin`` starts with: by default its first
+    part, all of it.
+    """
+
+    begin: Marker
+    end: Marker
+    grammar: Grammar | str | None = None
+    schema: Any = None
+    trigger: Part | None = None
+
+    def __post_init__(self) -> None:
+        if self.grammar is not None and self.schema is not None:
+            raise GrammarError("a structural tag has a grammar or a schema, not both")
+
+
+def compile_structural_tags(
+    tags: Iterable[StructuralTag],
+    content_of: Callable[[StructuralTag], ir.GrammarIR | None],
+    *,
+    triggers: Iterable[Part] = (),
+    at_least_one: bool = False,
+    stop_after_first: bool = False,
+    excludes: Iterable[str] = (),
+) -> ir.GrammarIR:
+    """The grammar of free text with ``tags`` in it; see :meth:`llgx.Grammar.from_structural_tags`.
+
+    ``content_of`` describes what stands in a tag, None for any text. Raises :class:`GrammarError`
+    for tags that contradict themselves or each other.
+    """
+    for what, given in (("triggers", triggers), ("excludes", excludes)):
+        if isinstance(given, str):
+            raise TypeError(f"{what} are a list, not one str")
+    by_trigger = _group(list(tags), [_part(trigger) for trigger in triggers])
+    forbidden = [_text(text, "an excluded string") for text in excludes]
+    texts = [trigger for trigger in by_trigger if isinstance(trigger, str)]
+    _check_reachable(texts, forbidden)
+    grammar = Composition()
+    free = _FreeText(grammar, texts, forbidden)
+    bodies: list[tuple[ir.Symbol, ...]] = []
+    for trigger, group in by_trigger.items():
+        beginnings = [rest[0] for _, rest in group if rest]
+        rests = [
+            _tag_symbols(grammar, tag, rest, beginnings, content_of(tag), stop_after_first)
+            for tag, rest in group
+        ]
+        bodies.append((*free.up_to(trigger), grammar.rule("tag", rests)))
+    one = grammar.rule("tags", bodies)
+    if stop_after_first:
+        ends: list[tuple[ir.Symbol, ...]] = [(one,)]
+        if not at_least_one:
+            ends.append((free.to_the_end(),))
+        return grammar.finish(grammar.rule("start", ends))
+    many = grammar.recursive("", (one,), least=int(at_least_one))
+    return grammar.finish(grammar.rule("start", [(many, free.to_the_end())]))
+
+
+def compile_reasoning(
+    answer: ir.GrammarIR,
+    *,
+    end: Marker,
+    begin: Marker = (),
+    max_tokens: int | None = None,
+) -> ir.GrammarIR:
+    """Any text up to ``end``, then ``answer``; see :meth:`llgx.Grammar.with_reasoning`.
+
+    Raises :class:`GrammarError` if ``end`` is empty.
+    """
+    first, rest = _first(_parts(end), "the end of the reasoning")
+    if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 0):
+        raise ValueError(f"max_tokens is a number from 0 on, not {max_tokens!r}")
+    grammar = Composition()
+    free = _FreeText(grammar, [first] if isinstance(first, str) else [], [])
+    thought = free.up_to(first, max_tokens)
+    symbols = [*_symbols(grammar, _parts(begin)), *thought, *_symbols(grammar, rest)]
+    return grammar.finish(grammar.rule("start", [(*symbols, grammar.embed(answer))]))
+
+
+class _FreeText:
+    """Terminals of text that holds none of ``markers``, nor any of ``excludes``."""
+
+    def __init__(
+        self, grammar: Composition, markers: Sequence[str], excludes: Sequence[str]
+    ) -> None:
+        self._grammar = grammar
+        self._markers = _any_of(markers)
+        self._excludes = _any_of(excludes)
+        self._plain = self._free(_any_of([*markers, *excludes]))
+
+    @staticmethod
+    def _free(forbidden: ir.Regex) -> ir.Regex:
+        """Text without ``forbidden``."""
+        if forbidden == ir.EMPTY:
+            return ANY_TEXT
+        return intersect((ANY_TEXT, complement(concat((_ALL, forbidden, _ALL)))))
+
+    def to_the_end(self) -> ir.TerminalRef:
+        """Free text, with nothing behind it but a token or the end."""
+        return self._grammar.terminal(ir.Terminal("text", self._plain))
+
+    def closed(self, marker: str) -> ir.Regex:
+        """Free text and then ``marker``, for the first time."""
+        return intersect(
+            (
+                concat((self._free(self._excludes), ir.Literal(marker.encode()))),
+                complement(concat((_ALL, self._markers, _MORE))),
+            )
+        )
+
+    def up_to(self, marker: Part, max_tokens: int | None = None) -> tuple[ir.Symbol, ...]:
+        """Free text and the marker at its end."""
+        grammar = self._grammar
+        if isinstance(marker, SpecialToken):
+            text: ir.Symbol = self.to_the_end()
+            if max_tokens is not None:
+                text = grammar.rule("text", [(text,)], max_tokens=max_tokens)
+            return text, *_symbols(grammar, (marker,))
+        closed = grammar.terminal(ir.Terminal(f'text "{marker}"', self.closed(marker)))
+        if max_tokens is None:
+            return (closed,)
+        # Where the budget ends, the text does, wherever it is, and the marker follows: while there
+        # is any left, the text goes on as long as it can, to the marker.
+        inside = grammar.rule("text", [(closed,)], max_tokens=max_tokens)
+        cut = grammar.rule("text", [(self.to_the_end(),)], max_tokens=max_tokens)
+        return (grammar.rule("", [(inside,), (cut, *_symbols(grammar, (marker,)))]),)
+
+
+def _any_of(texts: Sequence[str]) -> ir.Regex:
+    return alternate([ir.Literal(text.encode()) for text in dict.fromkeys(texts)])
+
+
+def _group(
+    tags: Sequence[StructuralTag], triggers: Sequence[Part]
+) -> dict[Part, list[tuple[StructuralTag, Parts]]]:
+    """The tags of each trigger, and what is left of each one's beginning after it."""
+    if not tags:
+        raise GrammarError("there are no structural tags")
+    for trigger in triggers:
+        if not trigger:
+            raise GrammarError("a trigger is empty")
+    groups: dict[Part, list[tuple[StructuralTag, Parts]]] = {trigger: [] for trigger in triggers}
+    for tag in tags:
+        first, rest = _first(_parts(tag.begin), "the beginning of a tag")
+        own = [] if tag.trigger is None else [_part(tag.trigger)]
+        candidates = own or list(triggers) or [first]
+        for trigger in sorted(candidates, key=lambda part: len(str(part))):
+            if trigger == first:
+                groups.setdefault(trigger, []).append((tag, rest))
+                break
+            if (
+                trigger
+                and isinstance(trigger, str)
+                and isinstance(first, str)
+                and first.startswith(trigger)
+            ):
+                left = (first[len(trigger) :], *rest)
+                groups.setdefault(trigger, []).append((tag, left))
+                break
+        else:
+            known = ", ".join(repr(str(trigger)) for trigger in candidates)
+            message = f"the beginning {str(first)!r} of a tag starts with none of the triggers"
+            raise GrammarError(f"{message} {known}")
+    for trigger, group in groups.items():
+        if not group:
+            raise GrammarError(f"no tag begins with the trigger {str(trigger)!r}")
+    return groups
+
+
+def _check_reachable(triggers: Sequence[str], excludes: Sequence[str]) -> None:
+    """Refuse triggers that no text can come to, since another one ends it before."""
+    for trigger in triggers:
+        for other in triggers:
+            if other != trigger and other in trigger:
+                message = f"the trigger {trigger!r} can never be completed: {other!r} ends the text"
+                raise GrammarError(f"{message} within it")
+    if "" in excludes:
+        raise GrammarError("an excluded string is empty")
+
+
+def _tag_symbols(
+    grammar: Composition,
+    tag: StructuralTag,
+    begin: Parts,
+    beginnings: Sequence[Part],
+    content: ir.GrammarIR | None,
+    is_last: bool,
+) -> tuple[ir.Symbol, ...]:
+    """What follows the trigger of a tag; ``begin`` is what is left of its beginning.
+
+    A content that is one terminal forms one with the texts around it, which ends at the first place
+    where it can unless the whole text does: the content may hold the end of the tag, or begin like
+    it. Before any other content, the beginning is cut where another one of ``beginnings`` ends: the
+    two are the same lexeme up to that place, and none is taken for the beginning of the other.
+    """
+    end = _parts(tag.end)
+    name = '"..."'
+    if content is None:
+        first, after = _first(end, "the end of a tag without a grammar")
+        free = _FreeText(grammar, [first] if isinstance(first, str) else [], [])
+        if isinstance(first, SpecialToken):
+            return (
+                *_cut(grammar, begin, beginnings),
+                *free.up_to(first),
+                *_symbols(grammar, after),
+            )
+        regex: ir.Regex = free.closed(first)
+    else:
+        single = _single_terminal(content)
+        if single is None or not end or isinstance(end[0], SpecialToken):
+            inside = (grammar.embed(content), *_symbols(grammar, end))
+            return (*_cut(grammar, begin, beginnings), *inside)
+        first, after = end[0], end[1:]
+        regex = concat((single.regex, ir.Literal(first.encode())))
+        name = single.name
+    if begin and isinstance(begin[-1], str):
+        regex = concat((ir.Literal(begin[-1].encode()), regex))
+        name = f'"{begin[-1]}" {name}'
+        begin = begin[:-1]
+    before = _cut(grammar, begin, beginnings)
+    closed = ir.Terminal(f'{name} "{first}"', regex, lazy=not is_last)
+    return (*before, grammar.terminal(closed), *_symbols(grammar, after))
+
+
+def _cut(grammar: Composition, begin: Parts, others: Sequence[Part]) -> tuple[ir.Symbol, ...]:
+    if not begin or not isinstance(begin[0], str):
+        return _symbols(grammar, begin)
+    text = begin[0]
+    cuts = {len(o) for o in others if isinstance(o, str) and text.startswith(o)} | {0, len(text)}
+    pieces = tuple(text[a:b] for a, b in itertools.pairwise(sorted(cuts)))
+    return _symbols(grammar, (*pieces, *begin[1:]))
+
+
+def _single_terminal(content: ir.GrammarIR) -> ir.Terminal | None:
+    """The plain terminal that ``content`` is, if it is nothing but one."""
+    rule = content.rules[content.start]
+    if len(rule.productions) != 1 or rule.capture is not None or rule.max_tokens is not None:
+        return None
+    symbols = rule.productions[0].symbols
+    if len(symbols) != 1 or not isinstance(symbols[0], ir.TerminalRef):
+        return None
+    terminal = content.terminals[symbols[0].index]
+    plain = ir.Terminal(terminal.name, terminal.regex, skip_class=terminal.skip_class)
+    is_skipped_before = content.initial_skip and content.skip[terminal.skip_class] >= 0
+    return (
+        plain
+        if terminal == plain and not is_skipped_before and content.max_tokens is None
+        else None
+    )
+
+
+def _symbols(grammar: Composition, parts: Parts) -> tuple[ir.Symbol, ...]:
+    return tuple(
+        grammar.terminal(
+            ir.Terminal(str(part), ir.EMPTY, tokens=part.tokens)
+            if isinstance(part, SpecialToken)
+            else ir.Terminal(f'"{part}"', ir.Literal(part.encode()))
+        )
+        for part in parts
+    )
+
+
+def _first(parts: Parts, what: str) -> tuple[Part, Parts]:
+    if not parts:
+        raise GrammarError(f"{what} is empty")
+    return parts[0], parts[1:]
+
+
+def _parts(marker: Marker) -> Parts:
+    """``marker`` as a sequence, texts next to each other joined, empty ones left out."""
+    if isinstance(marker, (str, SpecialToken)):
+        marker = (marker,)
+    parts: list[Part] = []
+    for item in marker:
+        part = _part(item)
+        if isinstance(part, str) and parts and isinstance(parts[-1], str):
+            parts[-1] += part
+        elif part:
+            parts.append(part)
+    return tuple(parts)
+
+
+def _part(part: Any) -> Part:
+    return part if isinstance(part, SpecialToken) else _text(part, "a marker")
+
+
+def _text(text: Any, what: str) -> str:
+    if not isinstance(text, str):
+        raise TypeError(f"{what} is a str, not {type(text).__name__}")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise GrammarError(f"{what} holds a lone surrogate, which is no character") from None
+    return text
