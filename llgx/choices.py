@@ -20,12 +20,11 @@ __all__ = ["compile_choices", "compile_regex"]
 _NAME_MAX: Final = 60
 
 
-def compile_choices(choices: Iterable[str], *, limits: Limits = DEFAULT_LIMITS) -> ir.GrammarIR:
+def compile_choices(choices: Iterable[str]) -> ir.GrammarIR:
     """The grammar of exactly ``choices``; see :meth:`llgx.Grammar.from_choices`."""
     if isinstance(choices, (str, bytes)):
         raise TypeError(f"choices are a list of texts, not one {type(choices).__name__}")
     encoded: dict[bytes, None] = {}
-    size = 0
     for choice in choices:
         if not isinstance(choice, str):
             raise TypeError(f"a choice is a str, not {type(choice).__name__}")
@@ -34,9 +33,6 @@ def compile_choices(choices: Iterable[str], *, limits: Limits = DEFAULT_LIMITS) 
         except UnicodeEncodeError:
             message = "a choice holds a lone surrogate, which is no character"
             raise GrammarError(message, text=choice, offset=0) from None
-        size += len(data)
-        if size > limits.grammar_bytes:
-            raise LimitError(f"choices of more than {size} bytes", limit="grammar_bytes")
         encoded[data] = None
     if not encoded:
         raise GrammarError("there is nothing to choose from")
@@ -74,7 +70,7 @@ def _name(choices: Iterable[bytes]) -> str:
     length = 0
     for data in choices:
         text = data.decode()
-        length += len(text) + 3
+        length += len(text) + 5
         if length > _NAME_MAX and names:
             return f"{' | '.join(names)} | ..."
         names.append(f'"{text[:_NAME_MAX]}..."' if len(text) > _NAME_MAX else f'"{text}"')

@@ -125,13 +125,13 @@ class Grammar:
         return cls(compile_gbnf(text, limits=limits), source=text)
 
     @classmethod
-    def from_choices(cls, choices: Iterable[str], *, limits: Limits = DEFAULT_LIMITS) -> Grammar:
+    def from_choices(cls, choices: Iterable[str]) -> Grammar:
         """A grammar of exactly these texts. Some of them may be empty, equal, or begin others.
 
-        Raises :class:`GrammarError` if there are none or one holds a lone surrogate,
-        :class:`LimitError` beyond a cap. Linear: about a microsecond a text.
+        Raises :class:`GrammarError` if there are none or one holds a lone surrogate. Linear: about
+        3 µs a text, and 8 µs when compiled.
         """
-        return cls(compile_choices(choices, limits=limits))
+        return cls(compile_choices(choices))
 
     @classmethod
     def from_regex(
