@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import pathlib
 import random
+import re
 from typing import Any, Final
 
 import pytest
@@ -270,3 +271,51 @@ def test_characters_alone_are_the_same_language() -> None:
         compiled = llgx.Grammar.from_ir(ir).compile(VOCABULARY)
         for sample in random_texts(rng, reference, 4, 6):
             _agree(compiled, reference, sample)
+
+
+# Lark text
+
+
+def test_names_and_comments_in_lark() -> None:
+    text = llgx.gbnf_to_lark(
+        """# the whole
+# text
+
+# what it is
+root ::= 1st | dataType | data-type | "(" root ")" | start | Start
+1st ::= "1"
+# a word
+dataType ::= [a-z]+ "!"
+data-type ::= root "?" # not above a rule
+start ::= root "2" root
+Start ::= "3"
+"""
+    )
+    assert text.splitlines() == [
+        "%llguidance {}",
+        "",
+        "# what it is",
+        r'start: R_1ST | DATA_TYPE | data_type | "(" start ")" | start_2 | START',
+        r'data_type: start "?"',
+        r'start_2: start "2" start',
+        "",
+        'R_1ST: "1"',
+        "# a word",
+        'DATA_TYPE: /[a-z]/+ "!"',
+        'START: "3"',
+    ]
+
+
+def test_tokens_in_lark() -> None:
+    text = llgx.gbnf_to_lark("root ::= <[12]> !<[7]> <think> <|im_end|>")
+    assert text == "%llguidance {}\n\nstart: <[12]> <[^7]> <think> <|im_end|>\n"
+    for token in ("!<think>", "<a b>"):
+        with pytest.raises(llgx.GrammarError, match=re.escape(token)):
+            llgx.gbnf_to_lark(f"root ::= {token}")
+
+
+def test_long_alternatives_stand_on_lines_of_their_own() -> None:
+    words = [f'"word number {i}" x' for i in range(9)]
+    text = llgx.gbnf_to_lark(f'root ::= {" | ".join(words)}\nx ::= "" | "(" root ")"')
+    assert f"\n    | {words[8]}\n" in text
+    assert max(map(len, text.splitlines())) < 100

@@ -15,7 +15,7 @@ from typing import Final
 from llgx.errors import GrammarError
 from llgx.gbnf.lexing import Plan, plan
 from llgx.gbnf.nodes import Chars, Choice, Loop, Node, Reference, Series, Text, Token, children
-from llgx.gbnf.parser import parse
+from llgx.gbnf.parser import Rule, parse
 from llgx.gbnf.spelling import loop_suffix, set_spelling, text_spelling, token_spelling
 from llgx.limits import DEFAULT_LIMITS, Limits
 
@@ -38,17 +38,15 @@ def gbnf_to_lark(text: str, *, limits: Limits = DEFAULT_LIMITS) -> str:
     Lark has no spelling for: a token by a name with blanks in it, or any token but a named one.
     """
     source = parse(text, limits)
-    return _Writer(plan(source), [rule.name for rule in source.rules]).write(
-        [rule.comment for rule in source.rules]
-    )
+    return _Writer(plan(source), source.rules).write()
 
 
 class _Writer:
     """Spells nodes. ``_spelled`` is for rules, ``_inside`` for what stands in a terminal."""
 
-    def __init__(self, plan: Plan, names: Sequence[str]) -> None:
+    def __init__(self, plan: Plan, rules: Sequence[Rule]) -> None:
         self._plan = plan
-        self._names = names
+        self._rules = rules
         self._taken: set[str] = set()
         self._rule_names: dict[int, str] = {}
         self._terminal_names: dict[Node, str] = {}
@@ -58,31 +56,32 @@ class _Writer:
         # Terminals that still have to be defined: name and body.
         self._pending: list[tuple[str, Node]] = []
 
-    def write(self, comments: Sequence[tuple[str, ...]]) -> str:
+    def write(self) -> str:
         """The whole grammar, rules in the order of the source."""
         plan = self._plan
         rules, terminals = self._used()
         self._rule_names[plan.root] = self._fresh("start", "")
         for rule in sorted(rules - {plan.root}):
-            self._rule_names[rule] = self._fresh(_snake(self._names[rule]), "")
+            self._rule_names[rule] = self._fresh(_snake(self._rules[rule].name), "")
         for rule in sorted(terminals):
             node = plan.pool.reference(rule)
-            self._terminal_names[node] = self._fresh(_snake(self._names[rule]).upper(), "")
+            self._terminal_names[node] = self._fresh(_snake(self._rules[rule].name).upper(), "")
         lines = ["%llguidance {}", ""]
-        for rule in sorted(rules, key=lambda rule: (rule != plan.root, rule)):
-            lines += [f"# {line}" if line else "#" for line in comments[rule]]
+        for rule in sorted(rules, key=lambda rule: (rule != plan.root, self._rules[rule].begin)):
+            lines += self._comment(rule)
             lines += self._rule(rule)
         if terminals or self._pending:
             lines.append("")
-        for rule in sorted(terminals):
-            lines += [f"# {line}" if line else "#" for line in comments[rule]]
-            body = plan.bodies[rule]
-            lines += _definition(
-                self._terminal_names[plan.pool.reference(rule)], self._alternatives(body)
-            )
+        for rule in sorted(terminals, key=lambda rule: self._rules[rule].begin):
+            name = self._terminal_names[plan.pool.reference(rule)]
+            lines += self._comment(rule)
+            lines += _definition(name, self._alternatives(plan.bodies[rule]))
         for name, body in self._pending:
             lines += _definition(name, self._alternatives(body))
         return "\n".join(lines) + "\n"
+
+    def _comment(self, rule: int) -> list[str]:
+        return [f"# {line}".rstrip() for line in self._rules[rule].comment]
 
     def _used(self) -> tuple[set[int], set[int]]:
         """The rules that stay rules, and those that are terminals of that name."""

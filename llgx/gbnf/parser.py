@@ -130,9 +130,12 @@ class _Parser:
         assert match is not None
         self._at = match.end()
         lines: list[str] = []
-        for line in match[0].splitlines()[: -1 if match[0] else None]:
+        for line in re.split(r"\r\n|\r|\n", match[0])[:-1]:
             found = _COMMENT.match(line.strip())
-            lines = [*lines, found[1].rstrip()] if found else []
+            if found is None:
+                lines.clear()
+            else:
+                lines.append(found[1].rstrip())
         return tuple(lines)
 
     def _rule(self, comment: tuple[str, ...]) -> None:
