@@ -260,7 +260,7 @@ def copies(loop: Loop, positions: int) -> tuple[int, bool]:
 
     ``positions`` are those of one copy.
     """
-    if loop.high is not None and loop.high * positions <= _COPIED:
+    if loop.high == 1 or (loop.high is not None and loop.high * positions <= _COPIED):
         return loop.high, False
     return (loop.low if loop.low and loop.low * positions <= _COPIED else 1), True
 

@@ -542,8 +542,12 @@ class _Search:
             following |= self._first.get(self._places[other].node, 0)
         follow = self._alphabet.leads(following)
         node = self._places[going].node
+        first = place.node
+        if isinstance(first, Chars) and self._next[ending] >> ending & 1:
+            # Where characters follow each other one by one, all cuts are made at once.
+            first = self._plan.pool.loop(first, 1, None)
         try:
-            found = self._comparison(place.node, node)
+            found = self._comparison(first, node)
         except TooLargeError:
             return self._open(node)
         automaton = self._automaton(node)
@@ -608,9 +612,11 @@ class _Search:
             if isinstance(node, Series) and target >= begin + self._positions(items[index]):
                 return changes + self._add_cuts(node, {index + 1})
             if isinstance(node, Choice):
-                # What it is made of now is looked at in the next round.
-                return changes + self._add_cuts(node, None)
-            changes += self._add_cuts(node, {index, index + 1} - {0, len(items)})
+                changes += self._add_cuts(node, None)
+                if isinstance(items[index], Text):
+                    return changes  # texts are put together anew: the next round looks at them
+            else:
+                changes += self._add_cuts(node, {index, index + 1} - {0, len(items)})
             node = items[index]
             position, target = position - begin, target - begin
         return changes
