@@ -148,6 +148,8 @@ class _Parser:
             match = _BLANK.match(self._text, name.end())
             assert match is not None
             message = f"expected '::=' after the name '{name[0][:40]}'"
+            if self._text[match.end() : match.end() + 1] == ":":
+                message += " (a grammar in Lark begins with %llguidance)"
             raise GrammarError(message, text=self._text, offset=match.end())
         self._at = sign.end()
         rule = self._rules[self._index_of(name[0])]
