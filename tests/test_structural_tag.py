@@ -357,3 +357,15 @@ def test_faulty_reasoning() -> None:
     for bound in (-1, 1.5):
         with pytest.raises(ValueError, match="max_tokens"):
             grammar.with_reasoning(max_tokens=bound)  # type: ignore[arg-type]
+
+
+def test_contents_with_parameters_keep_their_meaning() -> None:
+    """The first lexeme of a content is set apart from white space without a change of rules."""
+    inner = """%llguidance {}
+start: any::0
+any::_: "" %if ge(_, 2)
+    | "a" any::incr(_) | "b" any::incr(_)
+%ignore " "
+"""
+    grammar = llgx.Grammar.from_structural_tags([StructuralTag("<t>", "</t>", inner)])
+    _check(grammar, ["<t>ab</t>", "<t>a b a</t>"], ["<t></t>", "<t>a</t>", "<t> ab</t>"])

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 # What an automaton is made of at the most: expressions below one another, and positions.
-DEPTH: Final = 100
+DEPTH: Final = 250
 POSITIONS: Final = 6_000
 _STATES: Final = 6_000
 # Copies of the body of a counted repeat together have at most so many positions.
