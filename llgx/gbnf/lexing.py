@@ -251,7 +251,7 @@ class Plan:
 
 @dataclasses.dataclass(slots=True)
 class _Place:
-    """An occurrence of a terminal: in which series it stands, if it is an item of one, and where"""
+    """An occurrence of a terminal; if it is an item of a series, of which one and where."""
 
     node: Node
     series: Series | None
