@@ -100,13 +100,14 @@ class Composition:
 
     def finish(self, start: ir.RuleRef) -> ir.GrammarIR:
         """The grammar that begins with ``start``."""
+        often = {place for place, index in enumerate(self._skip) if index >= 0} - self._once
         return ir.GrammarIR(
             rules=self._rules,
             terminals=self._terminals,
             start=start.index,
             skip=self._skip,
             skip_once=bool(self._once),
-            skip_once_classes=frozenset(self._once) if self._once else None,
+            skip_once_classes=frozenset(self._once) if self._once and often else None,
             forcing=self._forcing,
             exact=self._exact,
             warnings=self._warnings,
