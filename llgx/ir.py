@@ -172,12 +172,14 @@ class TokenSet:
 
     The special tokens spelled as in ``names`` and the ids in ``ranges`` (ends included), or with
     ``negated`` all others: ``TokenSet(negated=True)`` is any token. Names and ids are looked up
-    when a vocabulary is known.
+    when a vocabulary is known; where it has no token of a name, that is an error unless the set is
+    ``optional``.
     """
 
     names: tuple[str, ...] = ()
     ranges: tuple[tuple[int, int], ...] = ()
     negated: bool = False
+    optional: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

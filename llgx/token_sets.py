@@ -1,8 +1,9 @@
 """Which ids of a vocabulary a :class:`llgx.ir.TokenSet` stands for.
 
-A name is the exact text of a special or end-of-generation token; several tokens of one text all
-count. A set that is a complement leaves end-of-generation tokens out: hosts stop at them, so they
-are what ends a text unless a grammar names them.
+A name is the exact text of a special or end-of-generation token, or where there is none of an
+ordinary one; several tokens of one text all count. A set that is a complement leaves
+end-of-generation tokens out: hosts stop at them, so they are what ends a text unless a grammar
+names them.
 """
 
 from __future__ import annotations
@@ -39,15 +40,22 @@ def resolve_tokens(
     """The ids of the token set of ``terminal``: disjoint, sorted pairs (first, last + 1).
 
     ``names`` are the :func:`special_names` of ``vocabulary``. Raises :class:`GrammarError` for a
-    name that is not among them, with near ones, and for a range beyond the vocabulary.
+    name that no token has, with near ones, and for a range beyond the vocabulary; a name of an
+    optional set that is not among the special ones is left out.
     """
     tokens = terminal.tokens
     assert tokens is not None
     size = len(vocabulary)
     ranges: list[Interval] = []
     for name in tokens.names:
-        ids = names.get(name.encode("utf-8", "surrogatepass"))
+        data = name.encode("utf-8", "surrogatepass")
+        ids = names.get(data)
+        if ids is None and tokens.optional:
+            continue
         if ids is None:
+            # Added tokens are text to llama.cpp where the model does not say that they are special.
+            ids = [token for token, text in enumerate(vocabulary.tokens) if text == data]
+        if not ids:
             known = [text.decode("utf-8", "replace") for text in names]
             raise GrammarError(f"no special token is spelled {name!r}{_near(name, known)}")
         ranges += [(token, token + 1) for token in ids]
