@@ -59,6 +59,12 @@ class Composition:
         self._rules.append(ir.Rule(name, [ir.Production(first), ir.Production((own, *item))]))
         return own
 
+    def either(self, alternatives: Sequence[Sequence[ir.Symbol]]) -> tuple[ir.Symbol, ...]:
+        """Any of ``alternatives``; a rule if there are several."""
+        if len(alternatives) == 1:
+            return tuple(alternatives[0])
+        return (self.rule("", alternatives),)
+
     def embed(self, grammar: ir.GrammarIR) -> ir.RuleRef:
         """All of ``grammar``; its start rule.
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Union
 
@@ -32,6 +33,8 @@ __all__ = ["SpecialToken", "StructuralTag", "compile_reasoning", "compile_struct
 
 _ALL: Final = ir.Repeat(ir.ANY_BYTE, 0, None)
 _MORE: Final = ir.Repeat(ir.ANY_BYTE, 1, None)
+# How the texts of special tokens look: <think>, <|tool|>, [TOOL_CALLS].
+_SPECIAL: Final = re.compile(r"(<[^<>\s]+>|\[[A-Z_/]+\])")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,7 +153,10 @@ def compile_reasoning(
 
 
 class _FreeText:
-    """Terminals of text that holds none of ``markers``, nor any of ``excludes``."""
+    """Terminals of text that holds none of ``markers``, nor any of ``excludes``.
+
+    ``plain`` is that text.
+    """
 
     def __init__(
         self, grammar: Composition, markers: Sequence[str], excludes: Sequence[str]
@@ -158,7 +164,7 @@ class _FreeText:
         self._grammar = grammar
         self._markers = _any_of(markers)
         self._excludes = _any_of(excludes)
-        self._plain = self._free(_any_of([*markers, *excludes]))
+        self.plain = self._free(_any_of([*markers, *excludes]))
 
     @staticmethod
     def _free(forbidden: ir.Regex) -> ir.Regex:
@@ -169,7 +175,7 @@ class _FreeText:
 
     def to_the_end(self) -> ir.TerminalRef:
         """Free text, with nothing behind it but a token or the end."""
-        return self._grammar.terminal(ir.Terminal("text", self._plain))
+        return self._grammar.terminal(ir.Terminal("text", self.plain))
 
     def closed(self, marker: str) -> ir.Regex:
         """Free text and then ``marker``, for the first time."""
@@ -183,19 +189,22 @@ class _FreeText:
     def up_to(self, marker: Part, max_tokens: int | None = None) -> tuple[ir.Symbol, ...]:
         """Free text and the marker at its end."""
         grammar = self._grammar
-        if isinstance(marker, SpecialToken):
-            text: ir.Symbol = self.to_the_end()
+        readings: list[tuple[ir.Symbol, ...]] = []
+        for head, rest in _readings(grammar, marker):
+            if not rest:
+                name, regex = f'text "{head}"', self.closed(head)
+            else:
+                name, regex = "text", concat((self.plain, ir.Literal(head.encode())))
+            text: ir.Symbol = grammar.terminal(ir.Terminal(name, regex))
             if max_tokens is not None:
                 text = grammar.rule("text", [(text,)], max_tokens=max_tokens)
-            return text, *_symbols(grammar, (marker,))
-        closed = grammar.terminal(ir.Terminal(f'text "{marker}"', self.closed(marker)))
-        if max_tokens is None:
-            return (closed,)
-        # Where the budget ends, the text does, wherever it is, and the marker follows: while there
-        # is any left, the text goes on as long as it can, to the marker.
-        inside = grammar.rule("text", [(closed,)], max_tokens=max_tokens)
-        cut = grammar.rule("text", [(self.to_the_end(),)], max_tokens=max_tokens)
-        return (grammar.rule("", [(inside,), (cut, *_symbols(grammar, (marker,)))]),)
+            readings.append((text, *rest))
+        if max_tokens is not None and isinstance(marker, str):
+            # Where the budget ends, the text does, wherever it is, and the marker follows: while
+            # there is any left, the text goes on as long as it can, to the marker.
+            cut = grammar.rule("text", [(self.to_the_end(),)], max_tokens=max_tokens)
+            readings.append((cut, *_symbols(grammar, (marker,))))
+        return grammar.either(readings)
 
 
 def _any_of(texts: Sequence[str]) -> ir.Regex:
@@ -266,32 +275,38 @@ def _tag_symbols(
     two are the same lexeme up to that place, and none is taken for the beginning of the other.
     """
     end = _parts(tag.end)
-    name = '"..."'
     if content is None:
         first, after = _first(end, "the end of a tag without a grammar")
         free = _FreeText(grammar, [first] if isinstance(first, str) else [], [])
         if isinstance(first, SpecialToken):
-            return (
-                *_cut(grammar, begin, beginnings),
-                *free.up_to(first),
-                *_symbols(grammar, after),
-            )
-        regex: ir.Regex = free.closed(first)
+            around = (*free.up_to(first), *_symbols(grammar, after))
+            return (*_cut(grammar, begin, beginnings), *around)
+        closed, name = free.closed(first), "text"
+        inside = free.plain
+        is_lazy = False
     else:
         single = _single_terminal(content)
         if single is None or not end or isinstance(end[0], SpecialToken):
-            inside = (grammar.embed(content), *_symbols(grammar, end))
-            return (*_cut(grammar, begin, beginnings), *inside)
+            around = (grammar.embed(content), *_symbols(grammar, end))
+            return (*_cut(grammar, begin, beginnings), *around)
         first, after = end[0], end[1:]
-        regex = concat((single.regex, ir.Literal(first.encode())))
-        name = single.name
-    if begin and isinstance(begin[-1], str):
-        regex = concat((ir.Literal(begin[-1].encode()), regex))
-        name = f'"{begin[-1]}" {name}'
-        begin = begin[:-1]
-    before = _cut(grammar, begin, beginnings)
-    closed = ir.Terminal(f'{name} "{first}"', regex, lazy=not is_last)
-    return (*before, grammar.terminal(closed), *_symbols(grammar, after))
+        inside, name = single.regex, single.name
+        closed = concat((inside, ir.Literal(first.encode())))
+        is_lazy = not is_last
+    before = ""
+    if begin and isinstance(begin[-1], str) and not _SPECIAL.search(begin[-1]):
+        before, begin = begin[-1], begin[:-1]
+    readings: list[tuple[ir.Symbol, ...]] = []
+    for head, rest in _readings(grammar, first):
+        regex = concat((inside, ir.Literal(head.encode()))) if rest else closed
+        terminal = ir.Terminal(
+            f'{name} "{head}"' if head else name,
+            concat((ir.Literal(before.encode()), regex)),
+            lazy=is_lazy and not rest,
+        )
+        readings.append((grammar.terminal(terminal), *rest))
+    around = (*grammar.either(readings), *_symbols(grammar, after))
+    return (*_cut(grammar, begin, beginnings), *around)
 
 
 def _cut(grammar: Composition, begin: Parts, others: Sequence[Part]) -> tuple[ir.Symbol, ...]:
@@ -322,14 +337,40 @@ def _single_terminal(content: ir.GrammarIR) -> ir.Terminal | None:
 
 
 def _symbols(grammar: Composition, parts: Parts) -> tuple[ir.Symbol, ...]:
-    return tuple(
-        grammar.terminal(
-            ir.Terminal(str(part), ir.EMPTY, tokens=part.tokens)
-            if isinstance(part, SpecialToken)
-            else ir.Terminal(f'"{part}"', ir.Literal(part.encode()))
+    """``parts`` one after the other."""
+    symbols: list[ir.Symbol] = []
+    for part in parts:
+        symbols += grammar.either(
+            [(*_literal(grammar, head), *rest) for head, rest in _readings(grammar, part)]
         )
-        for part in parts
-    )
+    return tuple(symbols)
+
+
+def _literal(grammar: Composition, text: str) -> tuple[ir.Symbol, ...]:
+    if not text:
+        return ()
+    return (grammar.terminal(ir.Terminal(f'"{text}"', ir.Literal(text.encode()))),)
+
+
+def _token(grammar: Composition, tokens: ir.TokenSet, name: str) -> ir.TerminalRef:
+    return grammar.terminal(ir.Terminal(name, ir.EMPTY, tokens=tokens))
+
+
+def _readings(grammar: Composition, marker: Part) -> list[tuple[str, tuple[ir.Symbol, ...]]]:
+    """How the model may write ``marker``: as text, and then what follows it.
+
+    What looks like special tokens can be these, if the vocabulary has them.
+    """
+    if isinstance(marker, SpecialToken):
+        return [("", (_token(grammar, marker.tokens, str(marker)),))]
+    pieces = _SPECIAL.split(marker)
+    if len(pieces) == 1:
+        return [(marker, ())]
+    rest: list[ir.Symbol] = []
+    for special, text in zip(pieces[1::2], pieces[2::2], strict=True):
+        tokens = ir.TokenSet(names=(special,), optional=True)
+        rest += (_token(grammar, tokens, special), *_literal(grammar, text))
+    return [(marker, ()), (pieces[0], tuple(rest))]
 
 
 def _first(parts: Parts, what: str) -> tuple[Part, Parts]:

@@ -319,3 +319,49 @@ def test_long_alternatives_stand_on_lines_of_their_own() -> None:
     text = llgx.gbnf_to_lark(f'root ::= {" | ".join(words)}\nx ::= "" | "(" root ")"')
     assert f"\n    | {words[8]}\n" in text
     assert max(map(len, text.splitlines())) < 100
+
+
+# Tokens
+
+WITH_TOKENS: Final = llgx.Vocabulary.from_tokens(
+    [b"<think>", b"</think>", b"a", b"b", b"ab", b"<", b"<end>"], special=[0, 1], eog=[6]
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "accept", "reject"),
+    [
+        (
+            "root ::= <think> thinking </think> .*\nthinking ::= !</think>*",
+            [[0, 1], [0, 2, 0, 4, 1, 2, 3]],
+            [[2], [0], [0, 1, 1], [0, 1, 0]],
+        ),
+        ('root ::= <[4]> "b"', [[4, 3]], [[2, 3, 3], [4], [4, 4]]),
+        ('root ::= [ab]* <[0]> "a"', [[0, 2], [4, 3, 0, 2]], [[4, 0], [5, 0, 2]]),
+        ("root ::= !<[2]> !<think>", [[3, 2], [0, 4]], [[2, 2], [3, 0]]),
+        ("root ::= root <[2]> | <[3]>", [[3], [3, 2, 2]], [[2], [3, 3]]),
+        ("root ::= <end>?", [[], [6]], [[2]]),
+    ],
+)
+def test_tokens(text: str, accept: list[list[int]], reject: list[list[int]]) -> None:
+    matcher = llgx.Matcher(llgx.Grammar.from_gbnf(text).compile(WITH_TOKENS))
+    for tokens in accept:
+        matcher.reset()
+        assert matcher.try_consume(tokens) == len(tokens), tokens
+        assert matcher.is_accepting(), tokens
+    for tokens in reject:
+        matcher.reset()
+        assert matcher.try_consume(tokens) < len(tokens) or not matcher.is_accepting(), tokens
+
+
+def test_unknown_tokens() -> None:
+    for text, message in (("root ::= <thinking>", "<think>"), ("root ::= <[7]>", "beyond")):
+        with pytest.raises(llgx.GrammarError, match=message):
+            llgx.Grammar.from_gbnf(text).compile(WITH_TOKENS)
+
+
+def test_names_of_ordinary_tokens() -> None:
+    """As in llama.cpp, a name may be that of an added token that is not special."""
+    vocabulary = llgx.Vocabulary.from_tokens([b"<tool>", b"a"])
+    matcher = llgx.Matcher(llgx.Grammar.from_gbnf('root ::= <tool> "a"').compile(vocabulary))
+    assert matcher.try_consume([0, 1]) == 2

@@ -122,7 +122,6 @@ _SILENT: Final[Callable[..., None]] = llama_cpp.llama_log_callback(lambda *_: No
 
 def _compare(peer: _Peer, vocabulary: llgx.Vocabulary, grammar: str, text: str) -> int:
     """Compare masks along ``text``, a character a token where the vocabulary allows; how many."""
-    compiled = llgx.Grammar.from_gbnf(grammar).compile(vocabulary)
     by_text = {data: token for token, data in enumerate(vocabulary.tokens) if data}
     tokens = []
     for char in text:
@@ -130,6 +129,14 @@ def _compare(peer: _Peer, vocabulary: llgx.Vocabulary, grammar: str, text: str) 
         if token is None or token in vocabulary.special:
             break
         tokens.append(token)
+    return _compare_tokens(peer, vocabulary, grammar, tokens)
+
+
+def _compare_tokens(
+    peer: _Peer, vocabulary: llgx.Vocabulary, grammar: str, tokens: list[int]
+) -> int:
+    """Compare masks along ``tokens``, as far as they are allowed; how many."""
+    compiled = llgx.Grammar.from_gbnf(grammar).compile(vocabulary)
     left_out = {
         token
         for token, data in enumerate(vocabulary.tokens)
@@ -139,7 +146,7 @@ def _compare(peer: _Peer, vocabulary: llgx.Vocabulary, grammar: str, text: str) 
     count = 0
     for step, mask in enumerate(peer.walk(grammar, tokens)):
         ours = allowed_tokens(matcher, len(vocabulary))
-        assert ours - left_out == mask - left_out, (grammar, text[:step])
+        assert ours - left_out == mask - left_out, (grammar, tokens[:step])
         count += 1
         if step < len(tokens) and tokens[step] in mask:
             matcher.consume(tokens[step])
@@ -191,3 +198,19 @@ def test_masks_of_cases(peer: _Peer, vocabulary: llgx.Vocabulary) -> None:
             for text in texts[:2]:
                 _compare(peer, vocabulary, case["gbnf"], text[:5])
     assert compared > 60
+
+
+@pytest.mark.parametrize(
+    ("grammar", "tokens"),
+    [
+        ("root ::= <[1000]> <[1001]>+", [1000, 1001, 1001]),
+        ("root ::= <[1000]> !<[1001]>* <[1001]>", [1000, 7, 8, 1001]),
+        ('root ::= "a" <[1000]> [b-d] ("e" | <[1001]>)', [29874, 1000, 29883, 1001]),
+        ("root ::= ([0-9] <[1000]>)* <[1001]>", [29896, 1000, 29896, 1000, 1001]),
+        ("root ::= (<[1000]> | <[1001]> root)?", [1001, 1001, 1000]),
+    ],
+)
+def test_masks_with_tokens(
+    grammar: str, tokens: list[int], peer: _Peer, vocabulary: llgx.Vocabulary
+) -> None:
+    assert _compare_tokens(peer, vocabulary, grammar, tokens) == len(tokens) + 1

@@ -369,3 +369,70 @@ any::_: "" %if ge(_, 2)
 """
     grammar = llgx.Grammar.from_structural_tags([StructuralTag("<t>", "</t>", inner)])
     _check(grammar, ["<t>ab</t>", "<t>a b a</t>"], ["<t></t>", "<t>a</t>", "<t> ab</t>"])
+
+
+# Special tokens
+
+SPECIAL: Final = llgx.Vocabulary.from_tokens(
+    [*(bytes((byte,)) for byte in range(256)), b"<tool>", b"</tool>", b"<think>", b"</think>"],
+    special=[256, 257, 258, 259],
+)
+TOOL, NO_TOOL, THINK, NO_THINK = 256, 257, 258, 259
+
+
+def _fits(grammar: llgx.Grammar, *parts: str | int) -> bool:
+    """Whether texts and special tokens one after the other are a whole text."""
+    tokens: list[int] = []
+    for part in parts:
+        tokens += [part] if isinstance(part, int) else part.encode()
+    matcher = llgx.Matcher(grammar.compile(SPECIAL))
+    return matcher.try_consume(tokens) == len(tokens) and bool(matcher.is_accepting())
+
+
+def test_special_tokens_as_markers() -> None:
+    tag = StructuralTag(
+        [SpecialToken("<tool>"), "f:"], SpecialToken(NO_TOOL), "%llguidance {}\nstart: /[0-9]+/"
+    )
+    grammar = llgx.Grammar.from_structural_tags([tag], excludes=["no"])
+    assert _fits(grammar, "")
+    assert _fits(grammar, "a <tool> b", TOOL, "f:12", NO_TOOL, "c", TOOL, "f:1", NO_TOOL)
+    assert not _fits(grammar, TOOL)
+    assert not _fits(grammar, TOOL, "g")
+    assert not _fits(grammar, TOOL, "f:", NO_TOOL)
+    assert not _fits(grammar, TOOL, "f:1</tool>")
+    assert not _fits(grammar, "no", TOOL, "f:1", NO_TOOL)
+    assert not _fits(grammar, THINK)
+
+
+def test_text_markers_may_be_special_tokens() -> None:
+    """What is written <tool> is the token where the vocabulary has it, and the text as well."""
+    grammar = llgx.Grammar.from_structural_tags(
+        [
+            StructuralTag("<tool>\na", "\n</tool>", "%llguidance {}\nstart: /[0-9]+/"),
+            StructuralTag("<tool>\nb", "\n</tool>", 'root ::= "(" root ")" | "x"'),
+            StructuralTag("<tool>\nc", "\n</tool>"),
+        ],
+        triggers=["<tool>"],
+    )
+    for begin in ("<tool>", TOOL):
+        for end in ("</tool>", NO_TOOL):
+            assert _fits(grammar, "t", begin, "\na12\n", end, "u")
+            assert _fits(grammar, "t", begin, "\nb((x))\n", end, "u")
+            assert _fits(grammar, "t", begin, "\nc anything\n\n", end, "u")
+            assert not _fits(grammar, begin, "\nax\n", end)
+            assert not _fits(grammar, begin, "\nb(x\n", end)
+            assert not _fits(grammar, begin, "\nc", end)
+    assert not _fits(grammar, NO_TOOL)
+
+
+def test_reasoning_with_special_tokens() -> None:
+    answer = llgx.Grammar.from_choices(["yes"])
+    for end in ("</think>", SpecialToken("</think>"), SpecialToken(NO_THINK)):
+        grammar = answer.with_reasoning(end, begin=SpecialToken("<think>"))
+        assert _fits(grammar, THINK, "so </thi", NO_THINK, "yes")
+        assert _fits(grammar, THINK, "</think>", "yes") == isinstance(end, str)
+        assert not _fits(grammar, THINK, "so", NO_THINK)
+        assert not _fits(grammar, "so", NO_THINK, "yes")
+    missing = answer.with_reasoning(SpecialToken("</thought>"))
+    with pytest.raises(llgx.GrammarError, match="</thought>"):
+        missing.compile(SPECIAL)
