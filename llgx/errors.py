@@ -6,6 +6,7 @@ Every fault of a caller ends in one of these, raised before anything has changed
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "VocabularyError",
     "caret_excerpt",
     "position_of",
+    "suggestion",
 ]
 
 _EXCERPT_WIDTH = 100
@@ -123,3 +125,12 @@ def caret_excerpt(text: str, offset: int) -> str:
         end = min(end, begin + _EXCERPT_WIDTH)
     shown = "".join(c if c.isprintable() else " " for c in text[begin:end])
     return f"{shown}\n{' ' * (offset - begin)}^"
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """``" (did you mean 'x'?)"`` with the nearest of ``known``, or ``""``; bounded work."""
+    if len(name) > 100:
+        return ""
+    candidates = [other for other in known if abs(len(other) - len(name)) <= 3][:1000]
+    near = difflib.get_close_matches(name, candidates, n=1)
+    return f" (did you mean '{near[0]}'?)" if near else ""

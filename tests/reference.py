@@ -1003,9 +1003,9 @@ def _with_literal_tails(ir: GrammarIR) -> GrammarIR:
 def _short_texts(regex: Regex) -> set[bytes] | None:
     """All texts of a regex if they are at most 64 of at most 200 bytes, by trying bytes.
 
-    A regex with complements or intersections is not looked into.
+    A regex with complements, intersections or remainders is not looked into.
     """
-    if _has_complement_or_intersection(regex):
+    if _may_be_empty(regex):
         return None
     todo = [(b"", normalise(regex))]
     alphabet = range(256)

@@ -16,10 +16,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from llgx.errors import GrammarError, LimitError, position_of
+from llgx.errors import GrammarError, LimitError, position_of, suggestion
 from llgx.gbnf.nodes import Node, Pool
 from llgx.ir import TokenSet
-from llgx.lark.parser import suggestion
 from llgx.limits import Limits
 from llgx.regex import charset
 

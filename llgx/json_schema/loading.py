@@ -231,13 +231,13 @@ def _describe(source: Any) -> object:
             remedy="give a dict, JSON text, a boolean, a pydantic model, a type or a TypeAdapter",
         )
     name = getattr(source, "__name__", None) or repr(source)
-    from llgx.json_schema import annotations  # only here: it takes a look at many types
+    from llgx.json_schema import python_types  # only here: it takes a look at many types
 
     try:
-        return annotations.describe(source)
+        return python_types.describe(source)
     except NameError as error:
         raise SchemaError(f"an annotation in {name} cannot be resolved: {error}") from error
-    except annotations.ForeignType as error:
+    except python_types.ForeignType as error:
         unknown = str(error)
     try:
         import pydantic

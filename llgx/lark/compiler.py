@@ -19,10 +19,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
 from llgx import ir
-from llgx.errors import GrammarError, LimitError
+from llgx.errors import GrammarError, LimitError, suggestion
 from llgx.lark import ast
 from llgx.lark.builder import Builder, Symbols, reads_parameter
-from llgx.lark.cursor import suggestion
 from llgx.lark.embedding import embed_json_schema
 from llgx.lark.leading import Entrances
 from llgx.lark.library import Library

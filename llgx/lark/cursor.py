@@ -6,9 +6,7 @@ costs what the token is long.
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable
 from typing import Final
 
 from llgx.errors import GrammarError, LimitError
@@ -17,7 +15,7 @@ from llgx.lark.lexer import Token, describe, tokenize
 from llgx.lark.source import Sources
 from llgx.limits import Limits
 
-__all__ = ["NUMBER_DIGITS", "WHOLE_NUMBER", "Cursor", "mixed_case", "suggestion"]
+__all__ = ["NUMBER_DIGITS", "WHOLE_NUMBER", "Cursor", "mixed_case"]
 
 NUMBER_DIGITS: Final = 25
 WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]+")
@@ -41,15 +39,6 @@ _SIMPLE_ESCAPES: Final = {
     "r": "\r",
     "t": "\t",
 }
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """``" (did you mean 'x'?)"`` with the nearest of ``known``, or ``""``; bounded work."""
-    if len(name) > 100:
-        return ""
-    candidates = [other for other in known if abs(len(other) - len(name)) <= 3][:1000]
-    near = difflib.get_close_matches(name, candidates, n=1)
-    return f" (did you mean '{near[0]}'?)" if near else ""
 
 
 def mixed_case(sources: Sources, name: Token | ast.Name) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from llgx import ir
+from llgx.errors import suggestion
 from llgx.lark import ast
-from llgx.lark.cursor import Cursor, suggestion
+from llgx.lark.cursor import Cursor
 from llgx.lark.lexer import Token, describe
 
 __all__ = ["argument", "condition"]

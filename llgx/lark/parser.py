@@ -20,9 +20,10 @@ import json
 from collections.abc import Iterable
 from typing import Final
 
+from llgx.errors import suggestion
 from llgx.lark import ast
 from llgx.lark.common import COMMON
-from llgx.lark.cursor import NUMBER_DIGITS, WHOLE_NUMBER, Cursor, mixed_case, suggestion
+from llgx.lark.cursor import NUMBER_DIGITS, WHOLE_NUMBER, Cursor, mixed_case
 from llgx.lark.lexer import Token, describe
 from llgx.lark.library import Library, ModuleError
 from llgx.lark.parameters import argument, condition

@@ -13,8 +13,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from llgx import ir
-from llgx.errors import GrammarError
-from llgx.lark.cursor import suggestion
+from llgx.errors import GrammarError, suggestion
 from llgx.regex.substring import substring, words
 
 __all__ = ["regex_object"]

@@ -13,9 +13,8 @@ import dataclasses
 from collections.abc import Hashable, Sequence
 from typing import Final, NamedTuple
 
-from llgx.errors import GrammarError
+from llgx.errors import GrammarError, suggestion
 from llgx.lark import ast
-from llgx.lark.cursor import suggestion
 from llgx.lark.source import Sources
 from llgx.limits import Limits
 

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from llgx import ir
-from llgx.errors import GrammarError
+from llgx.errors import GrammarError, suggestion
 from llgx.lark import ast
-from llgx.lark.cursor import mixed_case, suggestion
+from llgx.lark.cursor import mixed_case
 from llgx.lark.regex_object import regex_object
 from llgx.lark.source import Sources
 from llgx.lark.templates import Definition, Templates

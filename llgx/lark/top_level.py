@@ -8,9 +8,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from llgx.errors import GrammarError
+from llgx.errors import GrammarError, suggestion
 from llgx.lark.compiler import Source
-from llgx.lark.cursor import suggestion
 
 __all__ = ["read_grammars"]
 
