@@ -1,4 +1,4 @@
-"""The example of README.md runs as it stands, but for the name of the model file."""
+"""The examples of README.md run as they stand, but for the name of the model file."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+import llgx
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
 def test_example_writes_what_its_grammar_allows(gemma_path: Path, tmp_path: Path) -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 1
-    assert blocks[0].count('"model.gguf"') == 1
+    assert len(BLOCKS) == 2
+    assert BLOCKS[0].count('"model.gguf"') == 1
     script = tmp_path / "example.py"
     threads = (
         ", n_threads=1, n_threads_batch=1"  # more of them wait for each other on a busy machine
     )
     script.write_text(
-        blocks[0].replace('"model.gguf"', f"{str(gemma_path)!r}{threads}"), encoding="utf-8"
+        BLOCKS[0].replace('"model.gguf"', f"{str(gemma_path)!r}{threads}"), encoding="utf-8"
     )
     done = subprocess.run(
         [sys.executable, str(script)],
@@ -33,6 +35,24 @@ def test_example_writes_what_its_grammar_allows(gemma_path: Path, tmp_path: Path
     assert done.returncode == 0, done.stderr
     letter = r"Dear [A-Z][a-z]{1,12},\n([A-Z][^\n]{10,80}\.\n){1,3}-- [A-Z][a-z]{1,12}\n"
     assert re.fullmatch(letter, done.stdout), done.stdout
+
+
+def test_schema_is_held_to() -> None:
+    names: dict[str, llgx.Grammar] = {}
+    exec(BLOCKS[1], {"llgx": llgx}, names)
+    tokens = [*(bytes([byte]) for byte in range(256)), b"</s>"]
+    vocabulary = llgx.Vocabulary.from_tokens(tokens, eog=[256])
+    matcher = llgx.Matcher(names["grammar"].compile(vocabulary))
+    for text, fits in (
+        (b'{"name": "Ada", "born": "1815-12-10", "tags": ["a", "b"]}', True),
+        (b'{"name": "Ada", "born": "1815-12-32"}', False),
+        (b'{"name": "Ada", "born": "1815-12-10", "tags": ["a", "a"]}', False),
+    ):
+        assert (
+            matcher.match_bytes(text) == (len(text), True)
+            if fits
+            else (matcher.match_bytes(text)[0] < len(text))
+        )
 
 
 def test_links_lead_somewhere() -> None:
