@@ -27,6 +27,7 @@ from llgx._engine cimport (
     BOUNDARY_MEMO, DIFFERENCE_MASKS, FORCED_RUNS, LENGTH_CLASSES, MASK_MEMO, ROLE_CLOSE,
     ROLE_DISTINCT, ROLE_OPEN, ROLE_UNIQUE, SHARED_PLANS,
 )
+from llgx._exact cimport exact_new
 from llgx._mask cimport engine_begin, engine_free, engine_init
 from llgx._memory cimport FAULT_NONE, NONE, Fault
 from llgx._regex cimport (
@@ -91,6 +92,11 @@ cdef class CompiledGrammar:
             self.is_eog[index] = 1
         self._set_limits()
         self._set_scopes(ir)
+        if ir.exact:
+            self.engine.exact = exact_new()
+            if self.engine.exact == NULL:
+                raise MemoryError
+            self.engine.exact.pair_limit = max(1, min(limits.exact_pairs, 0x7FFFFFFF))
         self._load(ir)
         if engine_begin(&self.engine) < 0:
             raise_fault(&self.engine.fault, limits)
@@ -264,7 +270,7 @@ cdef class CompiledGrammar:
                 nullable.add(index)
                 node = regex_nonempty(&self.engine.lexer.rx, node)
             self.engine.lexer.initial[index] = node
-            self.engine.lexer.lazy[index] = terminal.lazy
+            self.engine.lexer.lazy[index] = terminal.lazy and not ir.exact
         self._lower_tails(ir, order, memo)
         for index in set(ir.skip) - {-1}:
             self.engine.lexer.skip[index] = 1
@@ -490,6 +496,10 @@ cdef class CompiledGrammar:
                 engine.scopes != NULL
                 and scopes_count(engine.scopes) > engine.scopes.limit // 2
             )
+            or (
+                engine.exact != NULL
+                and engine.exact.configs.count > engine.parser.row_limit // 2
+            )
         )
 
     def stats(self):
@@ -529,8 +539,19 @@ cdef int _refuse_unbuilt(ir) except -1:
     for rule in ir.rules:
         if rule.max_tokens is not None:
             raise GrammarError(f"rule {rule.name}: max_tokens is not supported yet")
-    if ir.exact:
-        raise GrammarError("exact lexing is not supported yet")
+    if not ir.exact:
+        return 0
+    for terminal in ir.terminals:
+        if terminal.distinct or terminal.unique or terminal.tokens is not None \
+                or terminal.hidden_tail or terminal.ends_with_eog:
+            raise GrammarError(
+                f"terminal {terminal.name}: exact lexing knows no distinct lexemes, model tokens "
+                "or stop conditions"
+            )
+    for rule in ir.rules:
+        if rule.capture is not None or rule.tail_capture is not None \
+                or rule.temperature is not None:
+            raise GrammarError(f"rule {rule.name}: exact lexing knows no captures or temperature")
     return 0
 
 

@@ -29,6 +29,9 @@ from llgx._earley cimport (
     FIRST_ROW, parser_scan, row_dead, row_state, row_t, row_takes_tokens,
 )
 from llgx._engine cimport WHOLE_MASK, Engine, Place, child_place
+from llgx._exact cimport (
+    FIRST_CONFIG, exact_accepts, exact_ends, exact_fill, exact_step, exact_terminals,
+)
 from llgx._filter cimport scopes_are_idle, scopes_filter
 from llgx._lexer cimport (
     DEAD, NO_SET, lexer_saturate, lexer_set, lexer_step, lexer_tail, set_t, state_t,
@@ -55,7 +58,7 @@ cdef enum:
     FORCED_LIMIT = 4096  # bytes that ``forced_bytes`` looks ahead
 
 cdef struct Step:
-    row_t row            # NONE after an end-of-generation token
+    row_t row            # NONE after an end-of-generation token; of exact lexers the configuration
     uint32_t state       # lexer state, FRESH added at the beginning of a lexeme
     uint32_t token
     uint32_t context     # of scopes, NO_CONTEXT in grammars without any
@@ -90,6 +93,9 @@ cdef class Matcher:
         self.grammar.acquire()
         self.steps[0].row = FIRST_ROW
         self.steps[0].state = row_state(&self.grammar.engine.parser, FIRST_ROW) | FRESH
+        if self.grammar.engine.exact != NULL:
+            self.steps[0].row = FIRST_CONFIG
+            self.steps[0].state = FRESH
         self.steps[0].token = NONE
         self.steps[0].context = NO_CONTEXT
         self.grammar.release()
@@ -160,6 +166,14 @@ cdef class Matcher:
             return -1
         if not trie.is_text[token]:
             return 0
+        if engine.exact != NULL:
+            for i in range(trie.text_at[token], trie.text_at[token + 1]):
+                row = exact_step(engine, row, trie.text[i])
+                if row == NONE:
+                    return <int>(i - trie.text_at[token])
+            step.row = row
+            step.token = <uint32_t>token
+            return -1
         if engine.scopes != NULL:
             length = trie.text_at[token + 1] - trie.text_at[token]
             i = scopes_read(
@@ -408,6 +422,8 @@ cdef class Matcher:
         """Whether the text is complete; lock held."""
         if step.row == NONE:
             return step.state != CUT
+        if self.grammar.engine.exact != NULL:
+            return exact_accepts(&self.grammar.engine, step.row)
         if self.grammar.engine.scopes != NULL:
             return scopes_accept(
                 &self.grammar.engine, step.row, step.state & STATE, step.state & FRESH != 0,
@@ -434,7 +450,10 @@ cdef class Matcher:
         if step.row == NONE:
             return "eog"
         self.grammar.acquire()
-        complete = step.state == (DEAD | FRESH) and self._accepts(step)
+        if self.grammar.engine.exact != NULL:
+            complete = exact_ends(&self.grammar.engine, step.row) and self._accepts(step)
+        else:
+            complete = step.state == (DEAD | FRESH) and self._accepts(step)
         if not complete and self.grammar.engine.scopes != NULL:
             complete = scopes_are_complete(
                 &self.grammar.engine, step.row, step.state & STATE, step.state & FRESH != 0,
@@ -461,6 +480,8 @@ cdef class Matcher:
         cdef int which
         if step.row == NONE or self.count >= self.grammar.max_tokens:
             return ()
+        if engine.exact != NULL:
+            return self._expected_exact(step)
         found = <uint32_t*>malloc((3 * engine.lexer.terminal_count + 1) * sizeof(uint32_t))
         if found == NULL:
             raise MemoryError
@@ -543,6 +564,23 @@ cdef class Matcher:
         climb_begin(climb, &engine.parser, step.row, all.at, <uint32_t>all.size, 1)
         words_free(&all)
 
+    cdef tuple _expected_exact(self, Step* step):
+        cdef Engine* engine = &self.grammar.engine
+        cdef uint32_t i
+        cdef uint8_t* found = <uint8_t*>calloc(engine.lexer.terminal_count + 1, 1)
+        if found == NULL:
+            raise MemoryError
+        try:
+            self.grammar.acquire()
+            exact_terminals(engine, step.row, found)
+            self.grammar.release()
+            return tuple([
+                self.grammar.names[i] for i in range(engine.lexer.terminal_count)
+                if found[i] and not engine.lexer.skip[i]
+            ])
+        finally:
+            free(found)
+
     def expected(self):
         """Names of the terminals that could begin or go on at this point, in grammar order.
 
@@ -577,6 +615,14 @@ cdef class Matcher:
         if scoped or tokens != NONE:
             direct = False  # in the scratch: what may fail must not be seen half done
         bits = <uint64_t*>out if direct else self.scratch
+        if not spent and engine.exact != NULL:
+            with nogil:
+                exact_fill(engine, row, bits)
+            self.grammar.release()
+            self._add_eog(bits, accepts)
+            if not direct:
+                memcpy(out, bits, words * 4)
+            return 0
         if spent:
             state = DEAD
         else:
@@ -598,12 +644,17 @@ cdef class Matcher:
         if tokens != NONE and engine.fault.code == 0:
             tokens_allow(&engine.token_sets, &engine.parser, tokens, bits)
         self.grammar.release()
-        if accepts:
-            for i in range(self.grammar.eog_count):
-                bits[self.grammar.eog[i] >> 6] |= <uint64_t>1 << (self.grammar.eog[i] & 63)
+        self._add_eog(bits, accepts)
         if not direct:
             memcpy(out, bits, words * 4)
         return 0
+
+    cdef void _add_eog(self, uint64_t* bits, bint accepts) noexcept:
+        """Allow end-of-generation tokens where the text may end."""
+        cdef uint32_t i
+        if accepts:
+            for i in range(self.grammar.eog_count):
+                bits[self.grammar.eog[i] >> 6] |= <uint64_t>1 << (self.grammar.eog[i] & 63)
 
     def fill_bitmask(self, mask, row=0):
         """Write which tokens are allowed next to row ``row`` of ``mask``.
@@ -675,6 +726,20 @@ cdef class Matcher:
                 at.row = row
                 at.state = state | (FRESH if fresh else 0)
                 count += 1
+            return count
+        if engine.exact != NULL:
+            while count < FORCED_LIMIT and not exact_accepts(engine, row):
+                found = 256
+                for byte in range(256):
+                    try_row = exact_step(engine, row, <uint8_t>byte)
+                    if try_row != NONE:
+                        found = byte if found == 256 else 257
+                        next_row = try_row
+                if found >= 256 or engine.fault.code:
+                    break
+                out[count] = <uint8_t>found
+                count += 1
+                row = next_row
             return count
         if engine.scopes != NULL:
             return scopes_forced(engine, row, state, fresh, step.context, out, FORCED_LIMIT)
@@ -826,7 +891,14 @@ cdef class Matcher:
         cdef state_t state = step.state & STATE
         cdef bint fresh = step.state & FRESH != 0
         self.grammar.acquire()
-        if row != NONE and self.grammar.engine.scopes != NULL:
+        if row != NONE and self.grammar.engine.exact != NULL:
+            while fits < length:
+                row = exact_step(&self.grammar.engine, step.row, data[fits])
+                if row == NONE:
+                    break
+                step.row = row
+                fits += 1
+        elif row != NONE and self.grammar.engine.scopes != NULL:
             fits = <Py_ssize_t>scopes_read(
                 &self.grammar.engine, &row, &state, &fresh, &step.context, data, <size_t>length
             )

@@ -68,6 +68,7 @@ cdef struct Base:        # a loop table that stands for most of a walk
     Table* table
     const uint64_t* bits # tokens that stay in the loop, short enough
     uint32_t whole       # how many they are
+    bint endless         # no number of characters ends the loop, and with it the lexeme
     uint32_t* parts      # pairs: a site on what comes after the loop, the state to read it in
     uint32_t part_count
     uint32_t removed     # token intervals of the site's trie that the table answers wrongly: where
@@ -157,11 +158,26 @@ cdef struct Scopes:
     Words texts_found
     Words opening
 
+cdef struct Config:      # of an exact lexer
+    uint32_t* row        # next configuration by byte class, UNKNOWN where not asked for; or NULL
+    uint64_t* mask       # NULL where not asked for
+
+cdef struct Exact:       # see ``_exact.pyx``
+    Interner configs     # (row, lexer state) pairs, sorted
+    Config* info
+    uint32_t room
+    uint32_t pair_limit
+    Arena rows
+    Words pairs          # scratch
+    Words terminals
+    Words frames
+
 cdef struct Engine:
     Fault fault
     Lexer lexer
     Parser parser
     Scopes* scopes       # NULL in grammars without distinct lexemes
+    Exact* exact         # NULL in the default lexing mode
     TokenSets token_sets # of the terminals that are model tokens
     TablePool* pool      # of the vocabulary; kept alive by the owner of the engine
     uint32_t words       # 64-bit words of a bitset

@@ -373,8 +373,9 @@ cdef uint32_t _make_suspects(
             inside = &engine.insides[index]
             within = False
             for k in range(inside.base_count):
-                if inside.bases[k].removed == inside.bases[k].removed_end and \
-                        (inside.bases[k].bits[token >> 6] >> (token & 63)) & 1:
+                if inside.bases[k].endless \
+                        and inside.bases[k].removed == inside.bases[k].removed_end \
+                        and (inside.bases[k].bits[token >> 6] >> (token & 63)) & 1:
                     within = True
             if within:
                 continue
@@ -486,7 +487,8 @@ cdef void _filter_all(Engine* engine, const Place* place, uint64_t* bits) noexce
     for word in range(engine.words):
         left = bits[word]
         for i in range(inside.base_count):
-            left &= ~inside.bases[i].bits[word]
+            if inside.bases[i].endless:
+                left &= ~inside.bases[i].bits[word]
         token = 64 * word
         while left and not engine.fault.code:
             if left & 1:

@@ -490,6 +490,7 @@ cdef void _explore(
         loop = engine.lexer.loops[chosen[k].loop]
         bases[k].table = chosen[k].table
         bases[k].bits = table_window(engine.pool, chosen[k].table, loop.high)
+        bases[k].endless = loop.high == NONE
         bases[k].removed = <uint32_t>engine.removed.size
         bases[k].whole = bases[k].table.whole_at[
             1 + (loop.high if loop.high < bases[k].table.longest else bases[k].table.longest)

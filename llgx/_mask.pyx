@@ -34,6 +34,7 @@ from llgx._engine cimport (
     NESTED, OWN, PART_MASK, WALK, WHOLE_MASK, Boundary, Builder, Engine, Mask, Plan, Site,
     frame_push, is_heavy, is_leaf, open_children, place_counts,
 )
+from llgx._exact cimport exact_begin, exact_free
 from llgx._filter cimport scopes_forget
 from llgx._inside cimport site_of
 from llgx._lexer cimport (
@@ -75,6 +76,8 @@ cdef int engine_begin(Engine* engine) noexcept nogil:
         return -1
     if parser_begin(&engine.parser) < 0:
         return -1
+    if engine.exact != NULL and exact_begin(engine) < 0:
+        return -1
     shared_begin(engine)
     return -1 if site_of(engine, &engine.pool.trie, 0, 0, NONE, NULL, 0) == NONE else 0
 
@@ -86,6 +89,7 @@ cdef void engine_free(Engine* engine) noexcept nogil:
     tokens_free(&engine.token_sets)
     _forget_masks(engine)
     scopes_free(engine.scopes)
+    exact_free(engine.exact)
     free(engine.masks)
     free(engine.bitsets)
     map_free(&engine.bitset_index)

@@ -35,6 +35,7 @@ cdef enum FaultCode:
     FAULT_ROWS = 6
     FAULT_ROW_ITEMS = 7
     FAULT_SCOPES = 8
+    FAULT_EXACT_PAIRS = 9
 
 
 cdef struct Fault:

@@ -27,7 +27,7 @@ from libc.stdlib cimport free, qsort, realloc
 from libc.string cimport memcpy, memset
 
 from llgx._memory cimport (
-    FAULT_EMPTINESS, FAULT_LEXER_STATES, FAULT_MEMORY, FAULT_NONE, FAULT_REGEX_DEPTH,
+    FAULT_EMPTINESS, FAULT_EXACT_PAIRS, FAULT_LEXER_STATES, FAULT_MEMORY, FAULT_NONE, FAULT_REGEX_DEPTH,
     FAULT_REGEX_NODES, FAULT_ROWS, FAULT_ROW_ITEMS, FAULT_SCOPES, NONE, UNKNOWN, Fault, Map, Words,
     arena_free, arena_take, fault_set, interner_drop, interner_free, interner_put, map_free,
     map_get, map_put, words_free, words_push,
@@ -1044,6 +1044,7 @@ cdef dict _LIMIT_OF_FAULT = {
     FAULT_LEXER_STATES: ("lexer_states", "the lexer has too many states"),
     FAULT_ROWS: ("rows", "the parser has too many rows"),
     FAULT_ROW_ITEMS: ("row_items", "a parser row has too many items"),
+    FAULT_EXACT_PAIRS: ("exact_pairs", "exact lexing has to follow too many ways at a time"),
     FAULT_SCOPES: ("scopes", "there are too many lexemes to be told apart"),
 }
 

@@ -32,6 +32,7 @@ class Limits:
                            most places of matchers among them, at about 100 bytes each.
     ``chart_items``        most items, and ways to them, of the parse that ``captures()`` makes, at
                            about 30 bytes each.
+    ``exact_pairs``        most ways to read a text that exact lexing follows at a time.
     ``heavy_nodes``        trie nodes below a node from which on it gets a memo or a table of its
                            own; no cap, but a trade of memory for time (tests set it low to reach
                            every path).
@@ -53,6 +54,7 @@ class Limits:
     row_items: int = 20_000
     scopes: int = 2_000_000
     chart_items: int = 10_000_000
+    exact_pairs: int = 1_000
     heavy_nodes: int = 768
     mask_cache_bytes: int = 256_000_000
 

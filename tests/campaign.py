@@ -137,6 +137,8 @@ def walk_of_seed(seed: int, steps: int = 24, tokens: TokenSet | None = None) -> 
     """The walk that ``seed`` stands for, with ``tokens`` or with some that fit its grammar."""
     rng = random.Random(seed)
     ir = random_scoped_grammar(rng) if seed % 5 == 4 else random_grammar(rng)
+    if seed % 5 == 3:
+        ir = dataclasses.replace(ir, exact=True)
     if tokens is None:
         kind = rng.random()
         if kind < 0.15:
@@ -445,7 +447,7 @@ def _smaller_grammars(ir: GrammarIR) -> Iterator[GrammarIR]:
                 rules[r] = dataclasses.replace(rule, productions=productions)
                 yield dataclasses.replace(ir, rules=rules)
     flags: Mapping[str, object] = {"skip": [-1] * len(ir.skip), "initial_skip": False}
-    for name, value in {**flags, "skip_once": False, "forcing": False}.items():
+    for name, value in {**flags, "skip_once": False, "forcing": False, "exact": False}.items():
         if getattr(ir, name) != value:
             yield dataclasses.replace(ir, **{name: value})  # type: ignore[arg-type]
     for t, terminal in enumerate(ir.terminals):

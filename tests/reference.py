@@ -24,6 +24,9 @@ What the twin and the engine both promise:
   finished, whether a scope opens, whether one closes. A byte is refused after which no terminal has
   a match that the scope has not finished, and within a scope that counts as an item one after which
   every way to go on stays the beginning of a finished item until it is refused.
+* With ``exact`` there is no longest match: a lexeme may end wherever its terminal matches, lazy or
+  not, white space beside other readings (:class:`Ways`). So the text is in the language of the
+  context-free grammar over bytes.
 * A matcher is stopped after a consumed end-of-generation token ("eog"), and where the text is
   complete and no byte can follow it ("complete").
 
@@ -37,7 +40,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from llgx.ir import (
     EMPTY,
@@ -74,6 +77,7 @@ __all__ = [
     "Row",
     "State",
     "TooWideError",
+    "Ways",
     "condition_holds",
     "derivative",
     "evaluate",
@@ -87,6 +91,7 @@ __all__ = [
 _BITS: Final = 64
 _ONES: Final = (1 << _BITS) - 1
 _ROW_ITEMS: Final = 3000
+_WAYS: Final = 60
 _ROOT: Final = -1  # a rule of its own whose only production is the start rule
 EVERYTHING: Final = Complement(EMPTY)
 
@@ -96,7 +101,7 @@ class EmptyLanguageError(ValueError):
 
 
 class TooWideError(RuntimeError):
-    """A row passes the number of items up to which the twin is of use.
+    """A row passes the number of items, or exact lexing of ways, up to which the twin is of use.
 
     Left recursion that changes its argument gives rows of up to 2**64 items.
     """
@@ -491,8 +496,19 @@ class State:
     after: dict[int, State | None] = dataclasses.field(default_factory=dict, repr=False)
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Ways:
+    """All states that exact lexing may be in; one object for one content."""
+
+    states: frozenset[State]
+    after: dict[int, Ways | None] = dataclasses.field(default_factory=dict, repr=False)
+
+
+AnyState = TypeVar("AnyState", State, Ways)
+
+
 class ReferenceGrammar:
-    """A grammar as transitions between :class:`State` objects."""
+    """A grammar as transitions between :class:`State` objects, or :class:`Ways` if it is exact."""
 
     def __init__(self, ir: GrammarIR, vocabulary: ReferenceVocabulary | None = None) -> None:
         """Prepare ``ir``; raises :class:`EmptyLanguageError` where nothing can be derived.
@@ -529,7 +545,9 @@ class ReferenceGrammar:
         root = Item(_ROOT, 0, _Body((RuleRef(ir.start),), None), 0, None)
         row = self._close({root})
         skips = self._skips(row.allowed) if ir.initial_skip else frozenset()
-        self.start = self._begin(row, row.allowed, skips)
+        first = self._begin(row, row.allowed, skips)
+        self._ways: dict[frozenset[State], Ways] = {}
+        self.start: State | Ways = self._ways_of({first}) if ir.exact else first
 
     # ---- parser
 
@@ -797,14 +815,18 @@ class ReferenceGrammar:
             state = after
         return state, state.begin & self._token_ids.keys()
 
-    def take(self, state: State, token: int) -> State | None:
+    def take(self, state: State | Ways, token: int) -> State | None:
         """The state after a token that is a terminal here, None for any other."""
+        if isinstance(state, Ways):
+            return None
         state, terminals = self.token_terminals(state)
         matched = frozenset(t for t in terminals if token in self._token_ids[t])
         return self._unless_dead(self._emit(state, matched, b"")) if matched else None
 
-    def takes(self, state: State) -> set[int]:
+    def takes(self, state: State | Ways) -> set[int]:
         """All tokens that :meth:`take` takes."""
+        if isinstance(state, Ways):
+            return set()
         _, terminals = self.token_terminals(state)
         ids = set().union(*(self._token_ids[t] for t in terminals))
         return {token for token in ids if self.take(state, token) is not None}
@@ -813,12 +835,39 @@ class ReferenceGrammar:
         derived = ((t, derivative(residual, byte)) for t, residual in state.lexemes)
         return frozenset((t, residual) for t, residual in derived if not is_empty(residual))
 
-    def step(self, state: State, byte: int) -> State | None:
+    def step(self, state: AnyState, byte: int) -> AnyState | None:
         """The state after ``byte``, None where the grammar does not allow it."""
         byte = self._classes[byte]
+        if isinstance(state, Ways):
+            if byte not in state.after:
+                state.after[byte] = self._exact_step(state, byte)
+            return state.after[byte]
         if byte not in state.after:
             state.after[byte] = self._step(state, byte)
         return state.after[byte]
+
+    # ---- exact lexing: every match of a terminal may be a lexeme, and may go on
+
+    def _ways_of(self, states: Iterable[State]) -> Ways:
+        alive = frozenset(s for s in states if s.partial or s.begin or s.row.complete)
+        if len(alive) > _WAYS:
+            raise TooWideError(f"more than {_WAYS} ways to read a text")
+        return self._ways.setdefault(alive, Ways(alive))
+
+    def _exact_step(self, ways: Ways, byte: int) -> Ways | None:
+        after: set[State] = set()
+        for state in ways.states:
+            lexemes = self._derive(state, byte)
+            if any(can_continue(residual) for _, residual in lexemes):
+                after.add(
+                    self._state(state.row, state.begin, state.skips, lexemes, True, state.scopes)
+                )
+            for terminal in _matched(lexemes):
+                ended = self._emit(state, frozenset((terminal,)), b"")
+                assert ended is not None  # nothing is distinct here
+                after.add(ended)
+        found = self._ways_of(after)
+        return found if found.states else None
 
     def trace(self, state: State, text: bytes, trace: list[Ending]) -> State:
         """The state after ``text``, all of which must fit. To ``trace`` go the lexemes that end in
@@ -924,8 +973,10 @@ class ReferenceGrammar:
         tail = description.tail
         return len(tail.data) if isinstance(tail, Literal) else math.inf
 
-    def eat(self, state: State) -> tuple[frozenset[int], State | None]:
+    def eat(self, state: State | Ways) -> tuple[frozenset[int], State | None]:
         """What an end-of-generation token that is part of the text ends, and the state after it."""
+        if isinstance(state, Ways):
+            return frozenset(), None
         matched = _matched(state.lexemes) if state.partial else frozenset()
         if matched & state.skips:
             return frozenset(), None
@@ -940,21 +991,23 @@ class ReferenceGrammar:
             return None
         return state if self._can_end_well(state) else None
 
-    def run(self, text: bytes, state: State | None = None) -> State | None:
+    def run(self, text: bytes, state: State | Ways | None = None) -> State | Ways | None:
         """The state after ``text``, from the beginning or from ``state``."""
-        current: State | None = state or self.start
+        current: State | Ways | None = state or self.start
         for byte in text:
             if current is None:
                 break
             current = self.step(current, byte)
         return current
 
-    def followers(self, state: State) -> set[int]:
+    def followers(self, state: State | Ways) -> set[int]:
         """The bytes that may come next."""
         return {byte for byte in range(256) if self.step(state, byte) is not None}
 
-    def is_complete(self, state: State) -> bool:
+    def is_complete(self, state: State | Ways) -> bool:
         """Whether the text so far is one that the grammar describes."""
+        if isinstance(state, Ways):
+            return any(not way.partial and way.row.complete for way in state.states)
         if not state.partial:
             return state.row.complete
         matched = _matched(state.lexemes)
@@ -1079,10 +1132,10 @@ class ReferenceVocabulary:
             return None
         return self.tokens[token] or None
 
-    def allowed(self, grammar: ReferenceGrammar, state: State) -> set[int]:
+    def allowed(self, grammar: ReferenceGrammar, state: State | Ways) -> set[int]:
         """The text tokens all of whose bytes ``grammar`` allows after ``state``."""
         found: set[int] = set()
-        path = [state]  # path[k] is the state after k bytes of the text before
+        path: list[State | Ways] = [state]  # path[k] is the state after k bytes of the text before
         index = 0
         while index < len(self._texts):
             text, common = self._texts[index], self._common[index]
@@ -1130,10 +1183,10 @@ class ReferenceMatcher:
         )
         self.tokens: list[int] = []
         # One more than tokens; None once a token has ended the text.
-        self._states: list[State | None] = [self.grammar.start]
+        self._states: list[State | Ways | None] = [self.grammar.start]
 
     @property
-    def state(self) -> State | None:
+    def state(self) -> State | Ways | None:
         """The state after the tokens so far, None after the end."""
         return self._states[-1]
 
@@ -1173,7 +1226,7 @@ class ReferenceMatcher:
         ends = self.is_accepting() or self.grammar.eat(self.state)[1] is not None
         return found | self.vocabulary.eog if ends else found
 
-    def _after(self, token: int) -> tuple[bool, State | None]:
+    def _after(self, token: int) -> tuple[bool, State | Ways | None]:
         """Whether ``token`` may come, and the state after it."""
         if self.state is None or self._is_spent():
             return token in self.vocabulary.eog, None
@@ -1237,7 +1290,7 @@ class ReferenceMatcher:
     def forced_bytes(self, limit: int = 256) -> bytes:
         """The bytes that must come next, as long as there is no choice: at most ``limit``."""
         forced = bytearray()
-        state: State | None = self.state
+        state: State | Ways | None = self.state
         if not self.grammar.ir.forcing or self._is_spent():
             return b""
         while state is not None and len(forced) < limit and not self.grammar.is_complete(state):

@@ -38,7 +38,13 @@ from llgx.ir import (
     Terminal,
     TerminalRef,
 )
-from tests.reference import EmptyLanguageError, ReferenceGrammar, ReferenceVocabulary, State
+from tests.reference import (
+    EmptyLanguageError,
+    ReferenceGrammar,
+    ReferenceVocabulary,
+    State,
+    Ways,
+)
 
 __all__ = [
     "ALPHABET",
@@ -621,10 +627,10 @@ def _items(rng: random.Random, comma: TerminalRef) -> list[Production]:
 def random_text(rng: random.Random, grammar: ReferenceGrammar, length: int) -> bytes:
     """At most ``length`` bytes that ``grammar`` allows from the start."""
     text = bytearray()
-    state: State | None = grammar.start
+    state: State | Ways | None = grammar.start
     while state is not None and len(text) < length:
         # One byte of each class, or else text would be mostly bytes outside ASCII.
-        by_next: dict[State, list[int]] = {}
+        by_next: dict[State | Ways, list[int]] = {}
         for byte in grammar.followers(state):
             after = grammar.step(state, byte)
             assert after is not None
@@ -774,6 +780,8 @@ def lark_text(ir: GrammarIR) -> str:
         "ignore_once": ir.skip_once and ir.skip_once_classes != frozenset(),
         "no_forcing": not ir.forcing,
     }
+    if ir.exact:
+        raise NotPrintableError("exact lexing")
     flags = ", ".join(f'"{name}": true' for name, on in options.items() if on)
     lines = [f"%llguidance {{{flags}}}", f"start: r{ir.start}"]
     for index, rule in enumerate(ir.rules):

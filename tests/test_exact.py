@@ -1,0 +1,215 @@
+"""Exact lexing: the language of the context-free grammar, with no longest match."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import time
+
+import pytest
+
+import llgx
+from llgx.ir import GrammarIR, RuleRef
+from llgx.limits import Limits
+from tests.campaign import Walk, compare_walk
+from tests.reference import (
+    ReferenceGrammar,
+    TooWideError,
+    byte_classes,
+    derivative,
+    is_empty,
+    normalise,
+    nullable,
+)
+from tests.strategies import byte_tokens, random_grammar, random_tokens
+
+SECOND = 5.0  # a second, on a machine that others use too
+TOKENS = byte_tokens()
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> llgx.Vocabulary:
+    return llgx.Vocabulary.from_tokens(TOKENS.tokens, eog=TOKENS.eog)
+
+
+def matcher_of(
+    text: str, vocabulary: llgx.Vocabulary, *, exact: bool = True, **limits: int
+) -> llgx.Matcher:
+    ir = dataclasses.replace(llgx.Grammar.from_lark(text).ir, exact=exact)
+    return llgx.Matcher(llgx.Grammar.from_ir(ir).compile(vocabulary, limits=Limits(**limits)))
+
+
+CASES = {
+    "its own end": ('start: /a+/ "a"', ["aa", "aaa"], ["", "a", "aab"]),
+    "list, listen": ('start: ("list" | "listen") "ed"', ["listed", "listened"], ["list", "listen"]),
+    "three": ("start: (/aaa/ | /a+b+z/ | /b+x/)+", ["aaa", "aaabx", "aaabbx", "abz"], ["aab", "b"]),
+    "text and its end": ('start: /.+/ "</t>"', ["x</t>", "</t></t>"], ["</t>", "x</t>y"]),
+    "prefixes": (
+        'start: ("a" | "a" "bq" | "c") ("bQ" | "")',
+        ["a", "abq", "abqbQ", "abQ", "c", "cbQ"],
+        ["ab", "bQ"],
+    ),
+    "keyword or name": (
+        'start: "if" " " NAME | NAME " " NAME\nNAME: /[a-z]+/',
+        ["if x", "iff x", "a b"],
+        ["if", "if "],
+    ),
+    "lazy is like any other": ("start: x y\nx[lazy]: /a+/\ny: /a+b/", ["aab", "aaab"], ["ab", "a"]),
+    "white space or text": (
+        'start: A B\nA: /a ?/\nB: / ?b/\n%ignore " "',
+        ["ab", "a b", "a  b", "a   b"],
+        [" ab", "ab "],
+    ),
+    "white space once": (
+        '%llguidance {"ignore_once": true}\nstart: "a" "b"\n%ignore " "',
+        ["ab", "a b"],
+        ["a  b"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_language(name: str, vocabulary: llgx.Vocabulary) -> None:
+    grammar, accepted, rejected = CASES[name]
+    matcher = matcher_of(grammar, vocabulary)
+    for text in accepted:
+        assert matcher.match_bytes(text.encode()) == (len(text), True), text
+    for text in rejected:
+        assert not matcher.match_bytes(text.encode())[1], text
+
+
+def test_the_default_mode_commits(vocabulary: llgx.Vocabulary) -> None:
+    for name in ("its own end", "list, listen", "text and its end"):
+        grammar, accepted, _ = CASES[name]
+        matcher = matcher_of(grammar, vocabulary, exact=False)
+        assert not matcher.match_bytes(accepted[0].encode())[1]
+
+
+def test_matcher(vocabulary: llgx.Vocabulary) -> None:
+    matcher = matcher_of('start: /a+/ "ab" "c"?', vocabulary)
+    assert matcher.expected() == ("/a+/",)
+    assert matcher.forced_bytes() == b"aa"
+    assert matcher.try_consume(b"aaab") == 4
+    assert matcher.is_accepting()
+    assert matcher.stop_reason is None
+    matcher.consume(ord("c"))
+    assert matcher.stop_reason == "complete"
+    with pytest.raises(llgx.TokenRejected) as caught:
+        matcher.consume(ord("c"))
+    assert caught.value.position == 5
+    matcher.rollback(3)
+    assert matcher.allowed_tokens() == [ord("a"), ord("b")]
+    other = matcher.copy()
+    other.reset()
+    assert other.validate(b"aabc") == 4
+    answer = matcher.explain("bd")
+    assert (answer.offset, answer.expected) == (1, ('"c"',))
+
+
+# ------------------------------------------------------------------ against the twin
+
+
+@pytest.mark.parametrize("seed", range(0, 80, 10))
+def test_random_grammars(seed: int) -> None:
+    states = 0
+    for number in range(seed, seed + 10):
+        rng = random.Random(number)
+        ir = dataclasses.replace(random_grammar(rng), exact=True)
+        try:
+            tokens = random_tokens(rng, ReferenceGrammar(ir))
+            states += compare_walk(Walk(number, ir, tokens, steps=10))
+        except (TooWideError, llgx.LimitError):
+            continue
+    assert states > 10
+
+
+def _derive(rng: random.Random, ir: GrammarIR, rule: int, depth: int) -> bytes | None:
+    """A text that ``rule`` derives, white space in places; None if that does not work out."""
+    production = rng.choice(ir.rules[rule].productions)
+    text = b""
+    for symbol in production.symbols:
+        part: bytes | None
+        if isinstance(symbol, RuleRef):
+            part = _derive(rng, ir, symbol.index, depth - 1) if depth else None
+        else:
+            part = _match(rng, ir, symbol.index)
+            skip = ir.skip[ir.terminals[symbol.index].skip_class]
+            if part and text and skip >= 0 and rng.random() < 0.3:
+                part = (_match(rng, ir, skip) or b"") + part
+        if part is None:
+            return None
+        text += part
+    return text
+
+
+def _match(rng: random.Random, ir: GrammarIR, terminal: int) -> bytes | None:
+    regex = normalise(ir.terminals[terminal].regex)
+    text = b""
+    alphabet = sorted(set(byte_classes((regex,))))
+    for _ in range(8):
+        if nullable(regex) and rng.random() < 0.5:
+            return text
+        choices = [byte for byte in alphabet if not is_empty(derivative(regex, byte))]
+        if not choices:
+            break
+        text += bytes((rng.choice(choices),))
+        regex = derivative(regex, text[-1])
+    return text if nullable(regex) else None
+
+
+def test_every_derivation_is_accepted(vocabulary: llgx.Vocabulary) -> None:
+    accepted = 0
+    for number in range(150):
+        rng = random.Random(number)
+        ir = dataclasses.replace(random_grammar(rng), exact=True)
+        if any(rule.parametric for rule in ir.rules):
+            continue
+        matcher = llgx.Matcher(llgx.Grammar.from_ir(ir).compile(vocabulary))
+        for _ in range(20):
+            text = _derive(rng, ir, ir.start, 4)
+            if text is None:
+                continue
+            try:
+                assert matcher.match_bytes(text) == (len(text), True), (number, text)
+            except llgx.LimitError:
+                break
+            accepted += bool(text)
+    assert accepted > 300
+
+
+# ------------------------------------------------------------------ hostile
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'start: /a+/ start "b" | "c"',
+        "start: s\ns: s s | /a+/",
+        "start: (/a+/ | /a*b?a/ | /(aa)+/)+",
+        'start: x\nx: /a+/ x /a+/ | "."',
+        "start: " + " ".join(f"/a{{0,{n}}}/" for n in range(1, 30)),
+    ],
+    ids=range(5),
+)
+def test_many_ways_end_in_an_answer_or_an_error(vocabulary: llgx.Vocabulary, text: str) -> None:
+    begin = time.process_time()
+    try:
+        matcher = matcher_of(text, vocabulary, exact_pairs=100)
+        matcher.try_consume(b"a" * 400)
+        matcher.allowed_tokens()
+    except llgx.LimitError as error:
+        assert error.limit in ("exact_pairs", "row_items", "rows")  # noqa: PT017
+    assert time.process_time() - begin < SECOND
+
+
+def test_asking_again_does_not_get_past_the_limit(vocabulary: llgx.Vocabulary) -> None:
+    matcher = matcher_of('start: /a+/ start "b" | "c"', vocabulary, exact_pairs=10)
+    refused = 0
+    for _ in range(40):
+        try:
+            matcher.consume(ord("a"))
+            matcher.allowed_tokens()
+        except llgx.LimitError:
+            refused += 1
+    assert 0 < refused < 40
+    assert len(matcher) == 40 - refused
