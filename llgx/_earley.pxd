@@ -113,7 +113,7 @@ cdef struct Parser:
     Words restricted     # [shape, number of origins, numbers of the origins in the whole shape...]
     # scratch of one closure
     Words items
-    uint64_t work        # items arrived at, known ones too
+    uint64_t work        # arrivals at items that were known
     Map numbers          # row -> its number among the origins
     uint64_t* seen       # hash of items: generation << 32 | index
     uint32_t seen_mask

@@ -77,7 +77,8 @@ cdef enum:
     VARIANT_WORDS = 16000000
     FEW_ORIGINS = 24
     FURTHEST = 32            # items that an origin is forwarded along
-    WORK_PER_ITEM = 64       # times that an item of the widest row may be arrived at
+    WORK_PER_ITEM = 16       # times that items of a row may be arrived at again, on average,
+    FREE_WORK = 131072       # beyond so many
 
 
 cdef int parser_init(Parser* ps, Lexer* lexer, Fault* fault) noexcept nogil:
@@ -271,10 +272,6 @@ cdef void _add(Parser* ps, uint32_t place, uint32_t origin, uint64_t parameter) 
     cdef uint32_t item[5]
     cdef uint32_t at, known, stride = ps.stride
     cdef uint32_t* items
-    ps.work += 1
-    if ps.work > WORK_PER_ITEM * <uint64_t>ps.item_limit:
-        fault_set(ps.fault, FAULT_ROW_ITEMS)
-        return
     item[0] = ps.symbols[place]
     item[1] = place
     item[2] = <uint32_t>parameter
@@ -285,6 +282,10 @@ cdef void _add(Parser* ps, uint32_t place, uint32_t origin, uint64_t parameter) 
         known = <uint32_t>ps.seen[at]
         items = ps.items.at + known * stride
         if memcmp(items + 1, item + 1, (stride - 1) * sizeof(uint32_t)) == 0:
+            # Ambiguity without end arrives at the same items again and again.
+            ps.work += 1
+            if ps.work > FREE_WORK + WORK_PER_ITEM * (ps.items.size // stride):
+                fault_set(ps.fault, FAULT_ROW_ITEMS)
             return
         at = (at + 1) & ps.seen_mask
     known = <uint32_t>(ps.items.size // stride)

@@ -582,33 +582,40 @@ cdef inline const uint32_t* _counter(Regex* rx, node_t node, node_t* tail) noexc
 
 
 cdef bint _merge_counters(Regex* rx, size_t base) noexcept nogil:
-    """Join two of ``a{i,j} t | a{k,l} t`` whose intervals touch. True if something changed."""
+    """Join those of ``a{i,j} t | a{k,l} t`` whose intervals touch. True if something changed.
+
+    One pass, quadratic: what a join leaves may be joined with others by the next.
+    """
     cdef size_t i, j
     cdef node_t tail_i, tail_j
     cdef const uint32_t* left
     cdef const uint32_t* right
     cdef uint32_t low, high
-    cdef node_t merged
-    for i in range(base, rx.stack.size):
+    cdef bint changed = False
+    i = base
+    while i < rx.stack.size:
         left = _counter(rx, rx.stack.at[i], &tail_i)
-        if left == NULL:
-            continue
-        for j in range(i + 1, rx.stack.size):
+        j = i + 1
+        while left != NULL and j < rx.stack.size:
             right = _counter(rx, rx.stack.at[j], &tail_j)
-            if right == NULL or right[1] != left[1] or tail_i != tail_j:
-                continue
-            if left[3] != NONE and left[3] + 1 < right[2]:
-                continue
-            if right[3] != NONE and right[3] + 1 < left[2]:
+            if right == NULL or right[1] != left[1] or tail_i != tail_j \
+                    or (left[3] != NONE and left[3] + 1 < right[2]) \
+                    or (right[3] != NONE and right[3] + 1 < left[2]):
+                j += 1
                 continue
             low = left[2] if left[2] < right[2] else right[2]
             high = NONE if left[3] == NONE or right[3] == NONE else _max(left[3], right[3])
-            merged = regex_concat(rx, regex_repeat(rx, left[1], low, high), tail_i)
-            rx.stack.at[i] = merged
+            rx.stack.at[i] = regex_concat(
+                rx, regex_repeat(rx, left[1], low, high), tail_i
+            )
             rx.stack.size -= 1
             rx.stack.at[j] = rx.stack.at[rx.stack.size]
-            return True
-    return False
+            changed = True
+            # A longer interval may touch what the shorter ones did not.
+            left = _counter(rx, rx.stack.at[i], &tail_i)
+            j = i + 1
+        i += 1
+    return changed
 
 
 cdef node_t regex_alt(Regex* rx, size_t base) noexcept nogil:
@@ -1043,7 +1050,7 @@ cdef dict _LIMIT_OF_FAULT = {
     FAULT_EMPTINESS: ("emptiness_steps", "it takes too long to tell whether a regex is empty"),
     FAULT_LEXER_STATES: ("lexer_states", "the lexer has too many states"),
     FAULT_ROWS: ("rows", "the parser has too many rows"),
-    FAULT_ROW_ITEMS: ("row_items", "a parser row has too many items"),
+    FAULT_ROW_ITEMS: ("row_items", "a parser row has too many items, or too many ways to them"),
     FAULT_EXACT_PAIRS: ("exact_pairs", "exact lexing has to follow too many ways at a time"),
     FAULT_SCOPES: ("scopes", "there are too many lexemes to be told apart"),
 }
