@@ -650,31 +650,58 @@ cdef bint _mentions(list rules, index):
 
 
 cdef set _tail_recursive(list rules, list reached):
-    """Rules whose derivations may end in themselves, or lie between such rules. Linear."""
+    """Rules whose derivations may end in another one of the same rule. Linear.
+
+    These are the cycles among the last symbols of productions: the components of more than one
+    rule, and rules that end in themselves (Tarjan, "Depth-first search and linear graph
+    algorithms", 1972).
+    """
     cdef dict ends = {}
-    cdef dict begins = {}
-    cdef dict edges
-    cdef list todo
-    cdef set left
+    cdef dict order = {}         # rule -> when it was met
+    cdef dict lowest = {}        # rule -> the earliest rule under way that it leads to
+    cdef list path = []          # rules met whose component is not known yet
+    cdef list todo = []          # (rule, what it ends in that is still to be looked at)
+    cdef set found = set(), open_rules = set()
     for index in reached:
         for production in rules[index]:
             last = production.symbols[len(production.symbols) - 1] if production.symbols else None
             if type(last) is _ir.RuleRef:
                 ends.setdefault(index, set()).add(last.index)
-                begins.setdefault(last.index, set()).add(index)
-    left = set(ends) & set(begins)
-    # What no edge leads to, or from, within what is left, is on no cycle.
-    todo = list((set(ends) | set(begins)) - left)
-    while todo:
-        index = todo.pop()
-        for edges, others in ((ends, begins), (begins, ends)):
-            for other in edges.pop(index, ()):
-                if other in others:
-                    others[other].discard(index)
-                    if not others[other] and other in left:
-                        left.discard(other)
-                        todo.append(other)
-    return left
+    for start in ends:
+        if start in order:
+            continue
+        todo.append((start, iter(ends[start])))
+        while todo:
+            index, others = todo[len(todo) - 1]
+            if index not in order:
+                order[index] = lowest[index] = len(order)
+                path.append(index)
+                open_rules.add(index)
+                if index in ends[index]:
+                    found.add(index)
+            for other in others:
+                if other not in ends:
+                    continue
+                if other not in order:
+                    todo.append((other, iter(ends[other])))
+                    break
+                if other in open_rules:
+                    lowest[index] = min(lowest[index], order[other])
+            else:
+                todo.pop()
+                if todo:
+                    around = todo[len(todo) - 1][0]
+                    lowest[around] = min(lowest[around], lowest[index])
+                if lowest[index] == order[index]:
+                    single = path[len(path) - 1] == index
+                    while True:
+                        other = path.pop()
+                        open_rules.discard(other)
+                        if not single:
+                            found.add(other)
+                        if other == index:
+                            break
+    return found
 
 
 cdef dict _nullable(list rules, list reached, ir):
