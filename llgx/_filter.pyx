@@ -41,7 +41,7 @@ from llgx._scopes cimport (
     frame_words, place_copy, place_is_tracked, place_load, place_step, place_store, set_roles,
     state_roles,
 )
-from llgx._spans cimport spans_of
+from llgx._spans cimport spans_hold, spans_of
 from llgx._texts cimport (
     NO_TEXTS, TextCursor, texts_after, texts_branches, texts_final, texts_insert, texts_meet,
     texts_step, texts_t,
@@ -342,43 +342,82 @@ cdef inline void _note(Engine* engine, Words* words, uint32_t value) noexcept no
         fault_set(&engine.fault, FAULT_MEMORY)
 
 
-cdef uint32_t _make_suspects(
-    Engine* engine, row_t row, state_t state, bint fresh, const uint64_t* bits
+cdef bint _may_be_suspect(
+    Engine* engine, state_t state, bint fresh, uint32_t token, const Spans* spans
 ) noexcept nogil:
-    """The suspects among the tokens of a mask; their list, 0 for none."""
+    """Whether a token could be a suspect in any row that waits, or is, in ``state``."""
+    cdef const uint8_t* text = engine.pool.text + engine.pool.text_at[token]
+    cdef uint32_t length = <uint32_t>(engine.pool.text_at[token + 1] - engine.pool.text_at[token])
+    cdef uint32_t end = 0
+    cdef state_t target
+    cdef set_t emitted = NO_SET
+    while end < length:
+        target = lexer_step(&engine.lexer, state, text[end])
+        if target == DEAD:
+            emitted = engine.lexer.states[state].accept
+            break
+        end += 1
+        emitted = engine.lexer.states[target].eager
+        if emitted != NO_SET:
+            break
+        state = target
+    if emitted == NO_SET:
+        return False  # no lexeme ends in it
+    if spans != engine.scopes.spans[0]:
+        return True
+    if fresh and set_roles(engine, emitted) & ROLE_DISTINCT:
+        return True
+    return spans_hold(spans.first, spans.last, spans.single, text + end, length - end)
+
+
+cdef uint32_t _candidates(Engine* engine, state_t state, bint fresh) noexcept nogil:
+    """The list of tokens that could be suspects in any row that waits, or is, in ``state``."""
     cdef Scopes* scopes = engine.scopes
+    cdef uint64_t key = (<uint64_t>fresh << 31) | state
+    cdef uint32_t known = map_get(&scopes.suspects, 1, key)
     cdef const Spans* spans
-    cdef uint32_t which, i, token, index, openings = 0, closes = 0
-    cdef const Inside* inside
-    cdef bint within
-    cdef uint32_t k
-    cdef texts_t texts = NO_TEXTS
-    cdef Trial trial
+    cdef uint32_t which, i
+    if known != NONE:
+        return known
     if scopes.spans[0] == NULL and not _ask_spans(engine):
         return 0
-    index = inside_of(engine, 0, lexer_saturate(&engine.lexer, state))
-    if index == NONE:
-        return 0
-    scopes.found.size = 0        # in any case, then those that open a scope
-    scopes.texts_found.size = 0  # the others
-    scopes.opening.size = 0
+    scopes.found.size = 0
     for which in range(3):
         spans = scopes.spans[which]
         if spans == NULL:
             continue
         for i in range(spans.count):
-            token = spans.tokens[i]
-            if not (bits[token >> 6] >> (token & 63)) & 1:
-                continue
-            inside = &engine.insides[index]
-            within = False
-            for k in range(inside.base_count):
-                if inside.bases[k].endless \
-                        and inside.bases[k].removed == inside.bases[k].removed_end \
-                        and (inside.bases[k].bits[token >> 6] >> (token & 63)) & 1:
-                    within = True
-            if within:
-                continue
+            if _may_be_suspect(engine, state, fresh, spans.tokens[i], spans):
+                _note(engine, &scopes.found, spans.tokens[i])
+    _note(engine, &scopes.found, 0)  # there may have been no room yet
+    if engine.fault.code:
+        return 0
+    known = interner_put(&scopes.lists, scopes.found.at, <uint32_t>scopes.found.size - 1)
+    if known == NONE or map_put(&scopes.suspects, 1, key, known) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return 0
+    engine.mask_bytes += 4 * scopes.found.size + 64
+    return known
+
+
+cdef uint32_t _make_suspects(
+    Engine* engine, row_t row, state_t state, bint fresh, const uint64_t* bits
+) noexcept nogil:
+    """The suspects among the tokens of a mask; their list, 0 for none."""
+    cdef Scopes* scopes = engine.scopes
+    cdef uint32_t i, token, index, openings = 0, closes = 0
+    cdef uint32_t list_of = _candidates(engine, state, fresh)
+    cdef const uint32_t* candidates = scopes.lists.entries[list_of].words
+    cdef texts_t texts = NO_TEXTS
+    cdef Trial trial
+    if engine.fault.code:
+        return 0
+    scopes.found.size = 0        # in any case, then those that open a scope
+    scopes.texts_found.size = 0  # the others
+    scopes.opening.size = 0
+    for i in range(scopes.lists.entries[list_of].length):
+        token = candidates[i]
+        if (bits[token >> 6] >> (token & 63)) & 1:
             trial = _try_token(engine, row, state, fresh, token, &texts)
             if engine.fault.code:
                 return 0

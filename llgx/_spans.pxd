@@ -1,10 +1,28 @@
 # cython: language_level=3
 """Tokens that may hold a whole lexeme; see ``_spans.pyx``."""
 
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint8_t, uint32_t
 
 from llgx._trie cimport Spans, TablePool
 
 cdef const Spans* spans_of(
     TablePool* pool, const uint32_t* first, const uint32_t* last, bint single
 ) noexcept nogil
+
+
+cdef inline bint spans_hold(
+    const uint32_t* first, const uint32_t* last, bint single, const uint8_t* text, uint32_t length
+) noexcept nogil:
+    """Whether a whole lexeme of such a kind may be in ``text``."""
+    cdef uint32_t i
+    cdef uint8_t byte
+    cdef bint begun = False
+    for i in range(length):
+        byte = text[i]
+        if single and (first[byte >> 5] >> (byte & 31)) & 1:
+            begun = True
+        if begun and (last[byte >> 5] >> (byte & 31)) & 1:
+            return True
+        if (first[byte >> 5] >> (byte & 31)) & 1:
+            begun = True
+    return False

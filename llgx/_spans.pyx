@@ -10,7 +10,7 @@ the vocabulary, for all grammars.
 Cost: one pass over the text of all tokens, about a millisecond, once per vocabulary and key.
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 
@@ -27,26 +27,18 @@ cdef Spans* _build(
     cdef Words found
     cdef uint32_t i, token
     cdef uint64_t at
-    cdef uint8_t byte
-    cdef bint begun
     if spans == NULL:
         return NULL
     memset(&found, 0, sizeof(Words))
     for i in range(pool.trie.token_count):
         token = pool.trie.tokens[i]
-        begun = False
-        for at in range(pool.text_at[token], pool.text_at[token + 1]):
-            byte = pool.text[at]
-            if single and (first[byte >> 5] >> (byte & 31)) & 1:
-                begun = True
-            if begun and (last[byte >> 5] >> (byte & 31)) & 1:
-                if words_push(&found, token) < 0:
-                    words_free(&found)
-                    free(spans)
-                    return NULL
-                break
-            if (first[byte >> 5] >> (byte & 31)) & 1:
-                begun = True
+        at = pool.text_at[token]
+        if spans_hold(
+            first, last, single, pool.text + at, <uint32_t>(pool.text_at[token + 1] - at)
+        ) and words_push(&found, token) < 0:
+            words_free(&found)
+            free(spans)
+            return NULL
     memcpy(spans.first, first, sizeof(spans.first))
     memcpy(spans.last, last, sizeof(spans.last))
     spans.single = single
