@@ -27,10 +27,10 @@ from libc.stdlib cimport free, qsort, realloc
 from libc.string cimport memcpy, memset
 
 from llgx._memory cimport (
-    FAULT_EMPTINESS, FAULT_EXACT_PAIRS, FAULT_LEXER_STATES, FAULT_MEMORY, FAULT_NONE, FAULT_REGEX_DEPTH,
-    FAULT_REGEX_NODES, FAULT_ROWS, FAULT_ROW_ITEMS, FAULT_SCOPES, NONE, UNKNOWN, Fault, Map, Words,
-    arena_free, arena_take, fault_set, interner_drop, interner_free, interner_put, map_free,
-    map_get, map_put, words_free, words_push,
+    FAULT_EMPTINESS, FAULT_EXACT_PAIRS, FAULT_LEXER_STATES, FAULT_MEMORY, FAULT_NONE,
+    FAULT_REGEX_DEPTH, FAULT_REGEX_NODES, FAULT_ROWS, FAULT_ROW_ITEMS, FAULT_SCOPES, NONE,
+    UNKNOWN, Fault, Map, Words, arena_free, arena_take, fault_set, interner_drop, interner_free,
+    interner_put, map_free, map_get, map_put, words_free, words_push,
 )
 
 from llgx import ir as _ir

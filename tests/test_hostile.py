@@ -153,6 +153,33 @@ def test_a_token_takes_bounded_time(vocabulary: llgx.Vocabulary, text: str) -> N
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        's: s s | "a"',
+        's: s s s | s s | "a" | ""',
+        's: s "a" s | s s | "a"',
+        's: ("a"{0,1000}){0,1000}',
+        's: (("a" | "aa"){0,90} "b"?){0,90}',
+        "s: /((aa|aaa){3,1000}b?){2,900}/",
+    ],
+    ids=range(6),
+)
+def test_ambiguity_without_end(vocabulary: llgx.Vocabulary, text: str) -> None:
+    begin = time.process_time()
+    matcher = matcher_of(f"start: s\n{text}", vocabulary)
+    limits = set()
+    for _ in range(500):
+        try:
+            matcher.consume(ord("a"))
+        except llgx.LimitError as error:
+            limits.add(error.limit)
+            break
+    assert limits <= {"row_items"}
+    assert len(matcher) > 50
+    assert time.process_time() - begin < SECOND
+
+
+@pytest.mark.parametrize(
     "regex",
     [
         Alternation(tuple(Literal(b"a" * i + b"b") for i in range(3000))),
