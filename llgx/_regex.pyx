@@ -531,8 +531,12 @@ cdef size_t _flatten(Regex* rx, size_t base, uint32_t kind) noexcept nogil:
 cdef void _sort_unique(Regex* rx, size_t base) noexcept nogil:
     cdef uint32_t* at = rx.stack.at + base
     cdef size_t count = rx.stack.size - base
-    cdef size_t i, j
+    cdef size_t i = 1, j
     cdef uint32_t value
+    while i < count and at[i - 1] < at[i]:
+        i += 1
+    if i >= count:
+        return  # as what was sorted before mostly is
     if count > 24:
         qsort(at, count, sizeof(uint32_t), _compare_words)
     else:
