@@ -58,6 +58,7 @@ from tests.strategies import (
     byte_tokens,
     dense_tokens,
     lark_text,
+    made_exact,
     random_grammar,
     random_scoped_grammar,
     random_tokens,
@@ -138,7 +139,7 @@ def walk_of_seed(seed: int, steps: int = 24, tokens: TokenSet | None = None) -> 
     rng = random.Random(seed)
     ir = random_scoped_grammar(rng) if seed % 5 == 4 else random_grammar(rng)
     if seed % 5 == 3:
-        ir = dataclasses.replace(ir, exact=True)
+        ir = made_exact(ir)
     if tokens is None:
         kind = rng.random()
         if kind < 0.15:
@@ -148,7 +149,7 @@ def walk_of_seed(seed: int, steps: int = 24, tokens: TokenSet | None = None) -> 
             tokens = dense_tokens(rng, ReferenceGrammar(ir), 600 if seed % 5 == 4 else 4000)
         else:
             tokens = random_tokens(rng, ReferenceGrammar(ir))
-    if rng.random() < 0.25:
+    if rng.random() < 0.25 and not ir.exact:
         ir = with_token_terminals(rng, ir, tokens)
     return Walk(seed, ir, tokens, steps)
 

@@ -50,6 +50,8 @@ class _Tree:
 def captures(matcher: ReferenceMatcher) -> list[Span]:
     """What ``llgx.Matcher.captures`` should say: (name, data, start, end)."""
     grammar = matcher.grammar
+    if matcher.grammar.ir.exact:
+        return []  # there are none
     text, lexemes, pending, complete = _lexemes(matcher)
     search = _Search(grammar, lexemes, pending)
     if complete:

@@ -54,6 +54,7 @@ __all__ = [
     "dense_tokens",
     "grammars",
     "lark_text",
+    "made_exact",
     "random_grammar",
     "random_regex",
     "random_scoped_grammar",
@@ -517,6 +518,18 @@ def _add_captures(rng: random.Random, ir: GrammarIR) -> None:
             )
         elif index not in ir.skip and not terminal.lazy and rng.random() < 0.2:
             ir.terminals[index] = dataclasses.replace(terminal, ends_with_eog=True)
+
+
+def made_exact(ir: GrammarIR) -> GrammarIR:
+    """``ir`` with exact lexing, and without what that does not go with."""
+    plain = {"capture": None, "tail_capture": None, "temperature": None}
+    shown = {"hidden_tail": False, "ends_with_eog": False, "distinct": False, "unique": False}
+    return dataclasses.replace(
+        ir,
+        exact=True,
+        rules=[dataclasses.replace(rule, **plain) for rule in ir.rules],  # type: ignore[arg-type]
+        terminals=[dataclasses.replace(terminal, **shown) for terminal in ir.terminals],
+    )
 
 
 # --------------------------------------------------------------------------------------------------

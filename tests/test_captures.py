@@ -300,6 +300,8 @@ def test_the_definition_has_something_to_say() -> None:
     nonempty = cyclic = 0
     for seed in range(150):
         walk = campaign.walk_of_seed(seed, tokens=tokens)
+        if walk.ir.exact:
+            continue  # without captures
         rng = random.Random(seed)
         twin = ReferenceMatcher(walk.ir, tokens.tokens, tokens.eog)
         for _ in range(6):

@@ -9,7 +9,17 @@ import time
 import pytest
 
 import llgx
-from llgx.ir import GrammarIR, RuleRef
+from llgx.ir import (
+    EMPTY,
+    GrammarIR,
+    Literal,
+    Production,
+    Rule,
+    RuleRef,
+    Terminal,
+    TerminalRef,
+    TokenSet,
+)
 from llgx.limits import Limits
 from tests.campaign import Walk, compare_walk
 from tests.reference import (
@@ -21,7 +31,7 @@ from tests.reference import (
     normalise,
     nullable,
 )
-from tests.strategies import byte_tokens, random_grammar, random_tokens
+from tests.strategies import byte_tokens, made_exact, random_grammar, random_tokens
 
 SECOND = 5.0  # a second, on a machine that others use too
 TOKENS = byte_tokens()
@@ -114,7 +124,7 @@ def test_random_grammars(seed: int) -> None:
     states = 0
     for number in range(seed, seed + 10):
         rng = random.Random(number)
-        ir = dataclasses.replace(random_grammar(rng), exact=True)
+        ir = made_exact(random_grammar(rng))
         try:
             tokens = random_tokens(rng, ReferenceGrammar(ir))
             states += compare_walk(Walk(number, ir, tokens, steps=10))
@@ -161,7 +171,7 @@ def test_every_derivation_is_accepted(vocabulary: llgx.Vocabulary) -> None:
     accepted = 0
     for number in range(150):
         rng = random.Random(number)
-        ir = dataclasses.replace(random_grammar(rng), exact=True)
+        ir = made_exact(random_grammar(rng))
         if any(rule.parametric for rule in ir.rules):
             continue
         matcher = llgx.Matcher(llgx.Grammar.from_ir(ir).compile(vocabulary))
@@ -175,6 +185,30 @@ def test_every_derivation_is_accepted(vocabulary: llgx.Vocabulary) -> None:
                 break
             accepted += bool(text)
     assert accepted > 300
+
+
+def test_what_exact_lexing_lacks_is_an_error(vocabulary: llgx.Vocabulary) -> None:
+    terminal = Terminal("A", Literal(b"a"))
+    for change in (
+        {"distinct": True},
+        {"tokens": TokenSet(negated=True), "regex": EMPTY},
+        {"hidden_tail": True, "tail": Literal(b"a"), "lazy": True},
+        {"ends_with_eog": True},
+    ):
+        ir = GrammarIR(
+            [Rule("start", [Production((TerminalRef(0),))])],
+            [dataclasses.replace(terminal, **change)],  # type: ignore[arg-type]
+            start=0,
+            exact=True,
+        )
+        with pytest.raises(llgx.GrammarError, match="exact lexing"):
+            llgx.Grammar.from_ir(ir).compile(vocabulary)
+    for name in ("capture", "temperature"):
+        rule = Rule("start", [Production((TerminalRef(0),))])
+        setattr(rule, name, "x" if name == "capture" else 1.0)
+        ir = GrammarIR([rule], [terminal], start=0, exact=True)
+        with pytest.raises(llgx.GrammarError, match="exact lexing"):
+            llgx.Grammar.from_ir(ir).compile(vocabulary)
 
 
 # ------------------------------------------------------------------ hostile
