@@ -28,7 +28,6 @@ import llgx
 from llgx.json_schema.numbers import NumberSpelling
 
 __all__ = [
-    "ALL_WIDENINGS",
     "BYTES",
     "CRASH",
     "OUTCOMES",
@@ -67,10 +66,6 @@ WIDENINGS: Final[Mapping[str, Mapping[str, Any]]] = {
     "member order": {"property_order": "any"},
     "number spelling": {"numbers": NumberSpelling(zeros="always")},
 }
-ALL_WIDENINGS: Final[Mapping[str, Any]] = {
-    option: value for widening in WIDENINGS.values() for option, value in widening.items()
-}
-
 _MESSAGE: Final = 300
 # How llguidance and llgx say that a schema allows nothing
 _UNSATISFIABLE: Final = ("Unsatisfiable schema", "no value satisfies the schema")
@@ -193,7 +188,8 @@ def _causes(
     for name, widening in WIDENINGS.items():
         if outcome_of(_judge(engine, again, {**options, **widening})[0]) == PASS:
             return (name,)
-    if outcome_of(_judge(engine, again, {**options, **ALL_WIDENINGS})[0]) == PASS:
+    together = {key: value for one in WIDENINGS.values() for key, value in one.items()}
+    if outcome_of(_judge(engine, again, {**options, **together})[0]) == PASS:
         return tuple(WIDENINGS)
     return ()
 

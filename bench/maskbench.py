@@ -58,7 +58,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--vocabulary", metavar="NAME", help="bytes, llama3, gemma or a GGUF file")
     add("--options", type=_options, default={}, metavar="JSON", help="options of llgx's schemas")
     add("--resources", type=pathlib.Path, metavar="FILE", help="documents that schemas refer to")
-    add("--wide", action="store_true", help="with all options that widen: any order, any spelling")
     add("--widen", action="store_true", help="which option lets wrongly rejected documents pass")
     add("--workers", type=_positive, default=1, metavar="N", help="processes, for --coverage")
     add("--seconds", type=float, default=20.0, help="a case may take, for --coverage")
@@ -98,8 +97,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("llguidance is not installed: pip install 'llgx[bench]', or --engine llgx")
     try:
         cases = _load(options)
-        if options.wide:
-            options.options.update(json_outcomes.ALL_WIDENINGS)
         if options.resources is not None:
             options.options["resources"] = json_cases.load_resources(options.resources)
         vocabulary = _vocabulary_path(options)
