@@ -257,10 +257,20 @@ def random_schema(rng: random.Random, dialect: str | None = None) -> tuple[str, 
         dialect = rng.choices(names, weights=(1, 1, 3, 2, 6))[0]
     schema = _Maker(rng, dialect).root()
     if dialect == "draft2019-09":
-        # The oracle counts items that `contains` matches as evaluated, which came with 2020-12
-        while all(f'"{key}"' in json.dumps(schema) for key in ("contains", "unevaluatedItems")):
+        while _confuses_oracle(json.dumps(schema)):
             schema = _Maker(rng, dialect).root()
     return (dialect if isinstance(schema, dict) else "draft2020-12"), schema
+
+
+def _confuses_oracle(text: str) -> bool:
+    """Whether jsonschema is wrong about such a schema of draft 2019-09.
+
+    It counts items that ``contains`` matches as evaluated, which came with 2020-12, and of a nested
+    ``unevaluatedProperties`` it understands booleans only.
+    """
+    if '"unevaluatedItems"' in text and '"contains"' in text:
+        return True
+    return text.count('"unevaluatedProperties"') > 1
 
 
 def random_value(rng: random.Random, depth: int) -> Any:

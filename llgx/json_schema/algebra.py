@@ -602,6 +602,7 @@ class Algebra:
                 [Some(some.names, self.settle(some.schema)) for some in group.some],
                 group.low,
                 group.high,
+                group.unlisted,
             )
         return group
 

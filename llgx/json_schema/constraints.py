@@ -229,16 +229,20 @@ def object_group(
             matching = [found for strings, found in patterns if strings.contains(name)]
             if matching:
                 members[name] = t.algebra.both(schema, *matching)
+    unlisted: list[str] = []
     for name in required:
         found = members.get(name)
         if found is None:
             matching = [found for strings, found in patterns if strings.contains(name)]
             found = t.algebra.both(*matching) if matching else rest
             members[name] = found
+            unlisted.append(name)
         if found.kind == KIND_NEVER:
             t.conflict(place, "required", f"the required property {name!r} can have no value")
     cells = _cells(t, members, patterns, rest)
-    made = make_object(t.algebra, members, cells, frozenset(required), (), low, high)
+    made = make_object(
+        t.algebra, members, cells, frozenset(required), (), low, high, frozenset(unlisted)
+    )
     if made is None and not any(members[name].kind == KIND_NEVER for name in required):
         t.conflict(place, "minProperties", "it asks for more properties than it allows")
     return made

@@ -246,10 +246,12 @@ class Translator:
             return unevaluated.schema(self, value, place, scope)
         parts: dict[str, Schema] = {}
         has_base = not seen & BASE
+        # The members of `properties` stand where it stands, not where the first keyword does.
+        has_properties = "properties" in value and "properties" in known
         for keyword in value:
             bits = known.get(keyword, 0)
             if bits & BASE:
-                if not has_base:
+                if not has_base and (keyword == "properties" or not has_properties):
                     has_base = True
                     parts[keyword] = self.base(value, seen, place, scope)
             elif bits:
@@ -493,7 +495,8 @@ class Translator:
         algebra = self.algebra
         members = dict.fromkeys(names, algebra.any)
         others = Cell(StringSet.of(members).complement(), algebra.any)
-        group = make_object(algebra, members, (others,), frozenset(members))
+        required = frozenset(members)
+        group = make_object(algebra, members, (others,), required, unlisted=required)
         assert group is not None
         return algebra.leaf((group,))
 

@@ -262,7 +262,14 @@ def _meet_objects(algebra: Algebra, left: ObjectGroup, right: ObjectGroup) -> Ob
         checked[name] = value(name)
         if checked[name].kind == KIND_NEVER:
             return None
-    for name in (*ours, *theirs):
+    unlisted = left.unlisted | right.unlisted
+    ordered: Iterable[str] = (*ours, *theirs)
+    if unlisted:
+        listed = [name for name in ours if name not in left.unlisted]
+        listed += [name for name in theirs if name not in right.unlisted]
+        unlisted = unlisted.difference(listed)
+        ordered = (*listed, *ordered)
+    for name in ordered:
         if name not in members:
             found = checked.get(name)
             members[name] = value(name) if found is None else found
@@ -283,7 +290,8 @@ def _meet_objects(algebra: Algebra, left: ObjectGroup, right: ObjectGroup) -> Ob
                         continue
                 cells.append(Cell(names, schema))
     some = left.some if left.some == right.some else (*left.some, *right.some)
-    return make_object(algebra, members, cells, required, some, max(left.low, right.low), high)
+    low = max(left.low, right.low)
+    return make_object(algebra, members, cells, required, some, low, high, unlisted)
 
 
 def make_object(
@@ -294,10 +302,12 @@ def make_object(
     some: Sequence[Some] = (),
     low: int = 0,
     high: int | None = None,
+    unlisted: frozenset[str] = frozenset(),
 ) -> ObjectGroup | None:
     """The canonical object group; None if it is surely empty.
 
-    ``required`` names are among ``members``. Counts that say nothing more are dropped.
+    ``required`` and ``unlisted`` names are among ``members``. Counts that say nothing more are
+    dropped.
     """
     if some:
         kept: dict[Some, None] = {}
@@ -312,6 +322,7 @@ def make_object(
                     schema = _in_cells(cells, name)
                     if schema is None:
                         return None
+                    unlisted |= {name}
                     cells = [
                         Cell(cell.names.meet(_all_but(name)), cell.schema)
                         if cell.names.contains(name)
@@ -356,7 +367,10 @@ def make_object(
             for one in some
             if one.schema.kind != KIND_ANY or not any(one.names.contains(name) for name in required)
         ]
-    return ObjectGroup(tuple(result), tuple(cells), required, tuple(some), low, high)
+    if unlisted:
+        unlisted &= {member.name for member in result}
+        result.sort(key=lambda member: member.name in unlisted)  # stable
+    return ObjectGroup(tuple(result), tuple(cells), required, tuple(some), low, high, unlisted)
 
 
 def _all_but(name: str) -> StringSet:

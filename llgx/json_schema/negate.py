@@ -139,7 +139,8 @@ def _negate_object(algebra: Algebra, group: ObjectGroup) -> list[Group]:
         for other in needed:
             members.setdefault(other, any_)
         cells = (Cell(StringSet.of(members).complement(), any_),)
-        result.append(make_object(algebra, members, cells, frozenset(needed)))
+        unlisted = frozenset(members)
+        result.append(make_object(algebra, members, cells, frozenset(needed), unlisted=unlisted))
 
     def rank(member: Member) -> int:
         is_scalar = member.schema.kind == KIND_LEAF and not member.schema.types & STRUCTURES

@@ -145,9 +145,9 @@ class Some:
 class ObjectGroup:
     """Objects of ``low`` to ``high`` members.
 
-    ``members`` stand in the order of the schema, those that are only required included. The names
-    of the cells are disjoint from one another and from the members. ``required`` names are all
-    among the members.
+    ``members`` stand in the order of the schema; those that are ``unlisted``, which no
+    ``properties`` names, come after all others. The names of the cells are disjoint from one
+    another and from the members. ``required`` names are all among the members.
     """
 
     members: tuple[Member, ...] = ()
@@ -156,6 +156,7 @@ class ObjectGroup:
     some: tuple[Some, ...] = ()
     low: int = 0
     high: int | None = None
+    unlisted: frozenset[str] = frozenset()
     _hash: int = dataclasses.field(default=0, init=False, repr=False, compare=False)
 
     def __hash__(self) -> int:

@@ -119,10 +119,11 @@ class _Outcome:
             seen |= known.get(keyword, 0)
         current: _Outcomes = {_NOTHING: t.algebra.any}
         has_base = not seen & BASE
+        has_properties = "properties" in value and "properties" in known
         for keyword in value:
             bits = known.get(keyword, 0)
             if bits & BASE:
-                if not has_base:
+                if not has_base and (keyword == "properties" or not has_properties):
                     has_base = True
                     base = t.base(value, seen, place, scope)
                     mine = {self._evaluated(value, place, scope): base}
