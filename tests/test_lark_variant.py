@@ -396,6 +396,57 @@ def test_modules_are_bounded() -> None:
 
 
 # --------------------------------------------------------------------------------------------------
+# %json and %regex
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ('{"type": "x"}', "'number' or 'integer'"),
+        ('{"type": "integer", "minimum": "a"}', "'minimum' of %regex is a number"),
+        ('{"type": "integer", "minimum": true}', "'minimum' of %regex is a number"),
+        ('{"type": "integer", "minimum": 5, "maximum": 3}', "no number is within"),
+        ('{"type": "integer", "multipleOf": 0}', "greater than 0"),
+        ('{"type": "integer", "minimum": 1e999999999}', "4000 digits"),
+        ('{"type": "integer", "minimum": NaN}', "NaN is no JSON"),
+        ('{"type": "integer", "substring_words": "a"}', "does not go with 'type'"),
+        ('{"minimum": 3}', "one substring key, or 'type'"),
+        ('{"type": "integer", "maximun": 3}', "did you mean 'maximum'?"),
+    ],
+)
+def test_errors_of_regex_objects(value: str, message: str) -> None:
+    with pytest.raises(GrammarError) as caught:
+        compile_lark(f'start: "a"\n  | %regex {value}')
+    assert message in caught.value.message
+    assert (caught.value.line, caught.value.column) == (2, 5)
+
+
+@pytest.mark.parametrize(
+    "schema", ['{"type": "foo"}', '{"type": }', '{"allOf": [{"type": "null"}, {"const": 1}]}']
+)
+def test_errors_of_schemas_point_at_the_grammar(schema: str) -> None:
+    with pytest.raises(GrammarError) as caught:
+        compile_lark(f'start: "a"\n  | %json {schema}')
+    assert (caught.value.line, caught.value.column) == (2, 5)
+
+
+def test_errors_of_schemas_by_name() -> None:
+    grammars = [
+        {"lark_grammar": "start: @j"},
+        {"name": "j", "json_schema": {"properties": {"a": {"type": "foo"}}}},
+    ]
+    with pytest.raises(GrammarError, match=r"the grammar @j: .*/properties/a"):
+        Grammar.from_grammars(grammars)
+
+
+def test_json_has_its_own_skipping() -> None:
+    grammar = compile_lark('start: "a" %json {"type": "object"} "b"\n%ignore "_"')
+    assert len(grammar.skip) == 2
+    assert grammar.skip_once_classes == frozenset({1})
+    assert len(set(grammar.skip)) == 2
+
+
+# --------------------------------------------------------------------------------------------------
 # Templates
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
-
 from llgx import ir
 from llgx.errors import GrammarError, SchemaError
 from llgx.lark.builder import Builder
@@ -23,14 +20,11 @@ def embed_json_schema(
     Raises :class:`GrammarError` without a position, which the caller knows, for a schema that is
     malformed or cannot be enforced. Costs what compiling the schema does.
     """
-    try:
-        front_end: Any = importlib.import_module("llgx.json_schema")
-    except ImportError:
-        message = "%json is not supported yet: there is no JSON Schema front end"
-        raise GrammarError(message) from None
+    from llgx.json_schema import embed  # large, and most grammars do without
+
     first = len(builder.rules)
     try:
-        symbol, unenforced, warnings = front_end.embed(
+        symbol, unenforced, warnings = embed(
             source,
             rules=builder.rules,
             terminals=builder.terminals,

@@ -7,7 +7,6 @@ pieces of a text, the empty one included. ``type`` with bounds matches numbers.
 from __future__ import annotations
 
 import decimal
-import importlib
 import json
 from fractions import Fraction
 from typing import Any, Final
@@ -74,22 +73,20 @@ def _number(value: dict[str, Any]) -> ir.Regex:
     kind = value["type"]
     if kind not in ("number", "integer"):
         raise ValueError("'type' of %regex is 'number' or 'integer'")
-    try:
-        sets: Any = importlib.import_module("llgx.json_schema.numbers").NumberSet
-    except ImportError:
-        raise ValueError("numbers are not supported in %regex yet") from None
-    numbers = sets.INTEGERS if kind == "integer" else sets.ANY
+    from llgx.json_schema.numbers import NumberSet  # large, and most grammars do without
+
+    numbers = NumberSet.INTEGERS if kind == "integer" else NumberSet.ANY
     bounds = {key: _bound(key, value[key]) for key in value if key != "type"}
     try:
         for key, bound in bounds.items():
             if key == "multipleOf":
                 if bound <= 0:
                     raise ValueError("'multipleOf' of %regex is greater than 0")
-                narrowed = sets.multiples_of(bound)
+                narrowed = NumberSet.multiples_of(bound)
             elif key.endswith("inimum"):
-                narrowed = sets.between(bound, None, low_open=key != "minimum")
+                narrowed = NumberSet.between(bound, None, low_open=key != "minimum")
             else:
-                narrowed = sets.between(None, bound, high_open=key != "maximum")
+                narrowed = NumberSet.between(None, bound, high_open=key != "maximum")
             numbers = numbers.meet(narrowed)
         if numbers.is_empty():
             raise ValueError("no number is within these bounds of %regex")
