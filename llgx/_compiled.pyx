@@ -29,10 +29,10 @@ from llgx._engine cimport (
 )
 from llgx._exact cimport exact_new
 from llgx._mask cimport engine_begin, engine_free, engine_init
+from llgx._lower cimport raise_fault, regex_lower
 from llgx._memory cimport FAULT_NONE, NONE, Fault
 from llgx._regex cimport (
-    ALL, EMPTY, node_t, raise_fault, regex_freeze_classes, regex_is_live, regex_lower,
-    regex_nonempty, regex_nullable,
+    ALL, EMPTY, node_t, regex_freeze_classes, regex_is_live, regex_nonempty, regex_nullable,
 )
 from llgx._scopes cimport scopes_count, scopes_new
 

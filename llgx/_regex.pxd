@@ -98,8 +98,6 @@ cdef node_t regex_derive(Regex* rx, node_t node, uint32_t byte_class) noexcept n
 cdef node_t regex_saturate(Regex* rx, node_t node) noexcept nogil
 cdef bint regex_is_live(Regex* rx, node_t node) noexcept nogil
 cdef bint regex_is_extendable(Regex* rx, node_t node) noexcept nogil
-cdef int raise_fault(Fault* fault, object limits) except -1
-cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0
 
 
 cdef inline bint regex_nullable(const Regex* rx, node_t node) noexcept nogil:
