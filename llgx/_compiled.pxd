@@ -24,6 +24,7 @@ cdef class CompiledGrammar:
     cdef tuple names             # of terminals
     cdef list rule_names         # by rule of the parser
     cdef double* temperatures    # by rule of the parser, below 0 without one; NULL: none has any
+    cdef bint has_single         # some rule is limited to one token
     cdef uint32_t max_tokens     # of the whole text, or NONE
     cdef list capture_names      # by rule of the parser: (capture, tail_capture); None: no captures
     cdef uint8_t* wanted         # by rule of the parser: 1 if it has a capture, 2 if one below has

@@ -159,7 +159,10 @@ cdef class CompiledGrammar:
 
     cdef int _load(self, ir) except -1:
         """Lower the terminals, drop what cannot take part in a text, and lay out the rest."""
-        cdef list rules = [list(rule.productions) for rule in ir.rules]
+        cdef list rules = [
+            [_ir.Production(())] if rule.max_tokens == 0 else list(rule.productions)
+            for rule in ir.rules
+        ]
         cdef list reached = _reachable(rules, ir.start)
         cdef set terminals = set()
         cdef Py_ssize_t count = 0
@@ -336,6 +339,16 @@ cdef class CompiledGrammar:
             ir.rules[index].name if index < len(ir.rules) else "" for index in reached
         ] + [""]
         for at, index in enumerate(reached):
+            if index < len(ir.rules) and ir.rules[index].max_tokens:
+                ps = &self.engine.parser
+                if ps.limits == NULL:
+                    ps.limits = <uint32_t*>malloc((len(reached) + 2) * sizeof(uint32_t))
+                    if ps.limits == NULL:
+                        raise MemoryError
+                    for i in range(len(reached) + 2):
+                        ps.limits[i] = NONE
+                ps.limits[at] = min(ir.rules[index].max_tokens, 0xFFFFFFF0)
+                self.has_single = self.has_single or ps.limits[at] == 1
             if index >= len(ir.rules) or ir.rules[index].temperature is None:
                 continue
             if self.temperatures == NULL:
@@ -536,9 +549,9 @@ cdef class CompiledGrammar:
 
 cdef int _refuse_unbuilt(ir) except -1:
     """What a description may say and the engine does not do yet is an error that names it."""
-    for rule in ir.rules:
-        if rule.max_tokens is not None:
-            raise GrammarError(f"rule {rule.name}: max_tokens is not supported yet")
+    scoped = any([terminal.distinct or terminal.unique for terminal in ir.terminals])
+    if scoped and any([rule.max_tokens is not None for rule in ir.rules]):
+        raise GrammarError("max_tokens of a rule beside distinct lexemes is not supported yet")
     if not ir.exact:
         return 0
     for terminal in ir.terminals:
@@ -550,8 +563,10 @@ cdef int _refuse_unbuilt(ir) except -1:
             )
     for rule in ir.rules:
         if rule.capture is not None or rule.tail_capture is not None \
-                or rule.temperature is not None:
-            raise GrammarError(f"rule {rule.name}: exact lexing knows no captures or temperature")
+                or rule.temperature is not None or rule.max_tokens is not None:
+            raise GrammarError(
+                f"rule {rule.name}: exact lexing knows no captures, limits or temperature"
+            )
     return 0
 
 

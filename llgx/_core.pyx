@@ -23,6 +23,9 @@ from cpython.buffer cimport (
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 
+from llgx._budget cimport (
+    budget_deadline, budget_expire, budget_is_open, budget_plain, budget_step,
+)
 from llgx._captures cimport Text, captures_of, text_free, text_lexeme, text_reserve
 from llgx._compiled cimport CompiledGrammar
 from llgx._earley cimport (
@@ -62,6 +65,8 @@ cdef struct Step:
     uint32_t state       # lexer state, FRESH added at the beginning of a lexeme
     uint32_t token
     uint32_t context     # of scopes, NO_CONTEXT in grammars without any
+    uint32_t count       # tokens consumed
+    uint32_t begin       # the token that the lexeme in progress began in
 
 
 cdef class Matcher:
@@ -97,6 +102,8 @@ cdef class Matcher:
             self.steps[0].row = FIRST_CONFIG
             self.steps[0].state = FRESH
         self.steps[0].token = NONE
+        self.steps[0].count = 0
+        self.steps[0].begin = 0
         self.steps[0].context = NO_CONTEXT
         self.grammar.release()
 
@@ -125,74 +132,102 @@ cdef class Matcher:
 
     # ------------------------------------------------------------ steps
 
-    cdef int _advance_beyond(self, Step* step, int64_t token) except -2:
-        """The same once all tokens of the text are spent: nothing but the end can come."""
-        cdef bint complete = self._accepts(step)
-        if not self.grammar.is_eog[token]:
-            return 0
-        step.row = NONE
-        step.state = DEAD if complete else CUT
-        step.token = <uint32_t>token
-        return -1
-
-    cdef int _advance(self, Step* step, int64_t token, uint32_t place) except -2:
-        """Move ``step``, after ``place`` tokens, past a token. -1, or how many of its bytes fit if
-        it is refused.
+    cdef int _advance(self, Step* step, int64_t token) except -2:
+        """Move ``step`` past a token. -1, or how many of its bytes fit if it is refused.
 
         The engine's lock is held; faults are left for the caller's ``release``.
         """
+        cdef Step before
+        cdef int fitting
+        cdef bint cut = False
+        if self.grammar.engine.parser.limits == NULL:
+            return self._move(step, token, &cut)
+        before = step[0]
+        fitting = self._move(step, token, &cut)
+        if cut and fitting < 0:
+            # Allowed only if every token cuts a derivation off.
+            self._fill(&before, self.scratch)
+            if not (self.scratch[token >> 6] >> (token & 63)) & 1:
+                return 0
+        return fitting
+
+    cdef int _move(self, Step* step, int64_t token, bint* cut) except -2:
+        """The same for all tokens that lead on, those that cut a derivation off included."""
         cdef Engine* engine = &self.grammar.engine
         cdef TokenTrie trie = self.grammar.trie
         cdef row_t row = step.row
         cdef state_t state = step.state & STATE
         cdef bint fresh = step.state & FRESH != 0
+        cdef uint32_t begin = step.begin
         cdef uint64_t i
         cdef size_t length
         if token < 0 or token >= trie.vocabulary_size:
             return 0
-        if row == NONE:
-            step.token = <uint32_t>token
-            return -1 if self.grammar.is_eog[token] else 0
-        if place >= self.grammar.max_tokens:
-            return self._advance_beyond(step, token)
-        if self.grammar.is_eog[token] and self._eat(step, <uint32_t>token) != NO_SET:
-            return -1
-        if self.grammar.is_eog[token] and self._accepts(step):
+        if row == NONE or step.count >= self.grammar.max_tokens:
+            if not self.grammar.is_eog[token]:
+                return 0
+            if row != NONE:
+                step.state = DEAD if self._accepts(step) else CUT
+            step.row = NONE
+        elif self.grammar.is_eog[token] and self._eat(step, <uint32_t>token) != NO_SET:
+            pass
+        elif self.grammar.is_eog[token] and self._accepts(step):
             step.row = NONE
             step.state = DEAD
-            step.token = <uint32_t>token
-            return -1
-        if engine.token_sets.ids != NULL and self._take(step, <uint32_t>token) != NO_SET:
-            return -1
-        if not trie.is_text[token]:
+        elif engine.token_sets.ids != NULL and self._take(step, <uint32_t>token) != NO_SET:
+            pass
+        elif not trie.is_text[token]:
             return 0
-        if engine.exact != NULL:
-            for i in range(trie.text_at[token], trie.text_at[token + 1]):
-                row = exact_step(engine, row, trie.text[i])
-                if row == NONE:
-                    return <int>(i - trie.text_at[token])
-            step.row = row
-            step.token = <uint32_t>token
-            return -1
-        if engine.scopes != NULL:
-            length = trie.text_at[token + 1] - trie.text_at[token]
-            i = scopes_read(
-                engine, &row, &state, &fresh, &step.context, trie.text + trie.text_at[token],
-                length
-            )
-            if i < length:
-                return <int>i
+        else:
+            if engine.exact != NULL:
+                for i in range(trie.text_at[token], trie.text_at[token + 1]):
+                    row = exact_step(engine, row, trie.text[i])
+                    if row == NONE:
+                        return <int>(i - trie.text_at[token])
+            elif engine.scopes != NULL:
+                length = trie.text_at[token + 1] - trie.text_at[token]
+                i = scopes_read(
+                    engine, &row, &state, &fresh, &step.context, trie.text + trie.text_at[token],
+                    length
+                )
+                if i < length:
+                    return <int>i
+            elif engine.parser.limits != NULL:
+                for i in range(trie.text_at[token], trie.text_at[token + 1]):
+                    if not budget_step(
+                        engine, &row, &state, &fresh, &begin, step.count, trie.text[i]
+                    ):
+                        return <int>(i - trie.text_at[token])
+                step.begin = begin
+            else:
+                for i in range(trie.text_at[token], trie.text_at[token + 1]):
+                    if not engine_step(engine, &row, &state, &fresh, trie.text[i]):
+                        return <int>(i - trie.text_at[token])
             step.row = row
             step.state = state | (FRESH if fresh else 0)
-            step.token = <uint32_t>token
-            return -1
-        for i in range(trie.text_at[token], trie.text_at[token + 1]):
-            if not engine_step(engine, &row, &state, &fresh, trie.text[i]):
-                return <int>(i - trie.text_at[token])
+        step.token = <uint32_t>token
+        step.count += 1
+        if engine.parser.limits != NULL and step.row != NONE:
+            cut[0] = self._expire(step)
+        return -1
+
+    cdef bint _expire(self, Step* step):
+        """End the derivations that have spent their tokens; whether one was cut off. Lock held."""
+        cdef row_t row = step.row
+        cdef state_t state = step.state & STATE
+        cdef bint fresh = step.state & FRESH != 0
+        cdef bint cut = budget_expire(
+            &self.grammar.engine, &row, &state, &fresh, step.begin, step.count
+        )
         step.row = row
         step.state = state | (FRESH if fresh else 0)
-        step.token = <uint32_t>token
-        return -1
+        return cut
+
+    cdef row_t _plain(self, Step* step):
+        """The row that masks are made of."""
+        if self.grammar.engine.parser.limits == NULL:
+            return step.row
+        return budget_plain(&self.grammar.engine, step.row)
 
     cdef bint _end_lexeme(self, Step* step, set_t emitted):
         """Move ``step`` past the end of the lexeme in progress, if there is one, as ``emitted``.
@@ -210,7 +245,9 @@ cdef class Matcher:
             if not scopes_end(engine, &step.row, step.state, &step.context, emitted):
                 return False
         else:
+            engine.parser.clock = step.begin if engine.parser.limits != NULL else NONE
             step.row = parser_scan(&engine.parser, step.row, emitted)
+            engine.parser.clock = NONE
         step.state = row_state(&engine.parser, step.row) | FRESH
         return True
 
@@ -267,7 +304,9 @@ cdef class Matcher:
         emitted = tokens_match(&engine.token_sets, &engine.parser, after.row, token)
         if emitted == NO_SET:
             return NO_SET
+        engine.parser.clock = step.count if engine.parser.limits != NULL else NONE
         after.row = parser_scan(&engine.parser, after.row, emitted)
+        engine.parser.clock = NONE
         if engine.fault.code or row_dead(&engine.parser, after.row):
             return NO_SET
         after.state = row_state(&engine.parser, after.row) | FRESH
@@ -329,7 +368,7 @@ cdef class Matcher:
         cdef Step step = self.steps[self.count]
         cdef int fitting
         self.grammar.acquire()
-        fitting = self._advance(&step, number, self.count)
+        fitting = self._advance(&step, number)
         self.grammar.release()
         if fitting >= 0:
             raise self._rejection(token, number, fitting)
@@ -343,7 +382,7 @@ cdef class Matcher:
         cdef Step step = self.steps[self.count]
         cdef int fitting
         self.grammar.acquire()
-        fitting = self._advance(&step, number, self.count)
+        fitting = self._advance(&step, number)
         self.grammar.release()
         return fitting < 0
 
@@ -353,9 +392,7 @@ cdef class Matcher:
         cdef Step step = self.steps[self.count]
         cdef Py_ssize_t fits = 0
         self.grammar.acquire()
-        while fits < len(numbers) and self._advance(
-            &step, numbers[fits], self.count + <uint32_t>fits
-        ) < 0:
+        while fits < len(numbers) and self._advance(&step, numbers[fits]) < 0:
             fits += 1
         self.grammar.release()
         return fits
@@ -370,9 +407,7 @@ cdef class Matcher:
             raise MemoryError
         try:
             self.grammar.acquire()
-            while taken < count and self._advance(
-                &step, numbers[taken], self.count + <uint32_t>taken
-            ) < 0:
+            while taken < count and self._advance(&step, numbers[taken]) < 0:
                 steps[taken] = step
                 taken += 1
             self.grammar.release()
@@ -430,7 +465,7 @@ cdef class Matcher:
                 step.context
             )
         return engine_accepts(
-            &self.grammar.engine, step.row, step.state & STATE, step.state & FRESH != 0
+            &self.grammar.engine, self._plain(step), step.state & STATE, step.state & FRESH != 0
         )
 
     def is_accepting(self):
@@ -590,61 +625,99 @@ cdef class Matcher:
 
     # ------------------------------------------------------------ masks
 
-    cdef int _write(self, int32_t* out) except -1:
-        """Write the mask of this state to ``ceil(V / 32)`` words."""
+    cdef void _fill(self, Step* step, uint64_t* bits):
+        """Write the mask of ``step``; lock held. ``bits`` may be half written on a fault."""
         cdef Engine* engine = &self.grammar.engine
-        cdef Step* step = &self.steps[self.count]
-        cdef size_t words = (<size_t>self.grammar.trie.vocabulary_size + 31) // 32
-        cdef bint scoped = False
-        cdef bint direct = words % 2 == 0 and <size_t>out % 8 == 0
-        cdef uint64_t* bits
-        cdef Step after
+        cdef Step after = step[0]
         cdef row_t row = step.row, tokens
         cdef state_t state = step.state & STATE
         cdef uint32_t i
-        cdef bint accepts, spent
-        self.grammar.acquire()
-        after = step[0]
-        spent = row == NONE or self.count >= self.grammar.max_tokens
-        accepts = spent or self._accepts(step) or self._eat(&after, 0) != NO_SET
+        cdef bint spent = row == NONE or step.count >= self.grammar.max_tokens
+        cdef bint accepts = spent or self._accepts(step) or self._eat(&after, 0) != NO_SET
         tokens = NONE if spent else self._token_row(step)
-        if not spent and engine.scopes != NULL and not scopes_are_idle(
-            engine, row, state, step.state & FRESH != 0, step.context
-        ):
-            scoped = True
-        if scoped or tokens != NONE:
-            direct = False  # in the scratch: what may fail must not be seen half done
-        bits = <uint64_t*>out if direct else self.scratch
         if not spent and engine.exact != NULL:
             with nogil:
                 exact_fill(engine, row, bits)
-            self.grammar.release()
             self._add_eog(bits, accepts)
-            if not direct:
-                memcpy(out, bits, words * 4)
-            return 0
+            return
         if spent:
             state = DEAD
         else:
             state = lexer_saturate(&engine.lexer, state)
+            row = self._plain(step)
         if engine.fault.code:
-            pass
-        elif state == DEAD or map_get(
+            return
+        if state == DEAD or map_get(
             &engine.mask_index, WHOLE_MASK, (<uint64_t>row << 32) | state
         ) != NONE:
             engine_fill(engine, row, state, bits)
         else:
             with nogil:
                 engine_fill(engine, row, state, bits)
-        if scoped and state != DEAD and engine.fault.code == 0:
+        if state != DEAD and engine.fault.code == 0 and not self._is_idle(step):
             with nogil:
                 scopes_filter(
                     engine, row, step.state & STATE, step.state & FRESH != 0, step.context, bits
                 )
         if tokens != NONE and engine.fault.code == 0:
             tokens_allow(&engine.token_sets, &engine.parser, tokens, bits)
-        self.grammar.release()
         self._add_eog(bits, accepts)
+        if engine.parser.limits != NULL and not spent and engine.fault.code == 0 and (
+            self.grammar.has_single or budget_deadline(
+                engine, step.row, step.state & FRESH != 0, step.begin
+            ) <= step.count + 1
+        ):
+            self._spare(step, bits)
+
+    cdef bint _is_idle(self, Step* step):
+        """Whether scopes take nothing from the mask of ``step``."""
+        cdef Engine* engine = &self.grammar.engine
+        return engine.scopes == NULL or step.row == NONE or scopes_are_idle(
+            engine, step.row, step.state & STATE, step.state & FRESH != 0, step.context
+        )
+
+    cdef void _spare(self, Step* step, uint64_t* bits):
+        """Of the tokens in ``bits`` leave those that cut no derivation off, if there are any.
+
+        What has one token left ends with it where it can. Lock held; steps over every token.
+        """
+        cdef Engine* engine = &self.grammar.engine
+        cdef Step after
+        cdef Words cutting
+        cdef uint32_t i, j
+        cdef size_t allowed = 0
+        cdef uint64_t left
+        cdef bint cut
+        memset(&cutting, 0, sizeof(Words))
+        for i in range(engine.words):
+            left = bits[i]
+            for j in range(64):
+                if not (left >> j) & 1:
+                    continue
+                allowed += 1
+                cut = False
+                after = step[0]
+                self._move(&after, 64 * i + j, &cut)
+                if cut and words_push(&cutting, 64 * i + j) < 0:
+                    fault_set(&engine.fault, FAULT_MEMORY)
+        if cutting.size < allowed:
+            for i in range(<uint32_t>cutting.size):
+                bits[cutting.at[i] >> 6] &= ~(<uint64_t>1 << (cutting.at[i] & 63))
+        words_free(&cutting)
+
+    cdef int _write(self, int32_t* out) except -1:
+        """Write the mask of this state to ``ceil(V / 32)`` words."""
+        cdef Engine* engine = &self.grammar.engine
+        cdef size_t words = (<size_t>self.grammar.trie.vocabulary_size + 31) // 32
+        cdef bint direct = words % 2 == 0 and <size_t>out % 8 == 0 \
+            and engine.token_sets.ids == NULL and engine.parser.limits == NULL
+        cdef uint64_t* bits
+        self.grammar.acquire()
+        # What may fail must not be seen half done: then the mask is made in the scratch.
+        direct = direct and self._is_idle(&self.steps[self.count])
+        bits = <uint64_t*>out if direct else self.scratch
+        self._fill(&self.steps[self.count], bits)
+        self.grammar.release()
         if not direct:
             memcpy(out, bits, words * 4)
         return 0
@@ -713,12 +786,13 @@ cdef class Matcher:
         cdef state_t try_state
         cdef bint try_fresh
         cdef uint32_t count = 0
-        cdef Step at
+        cdef Step at = step[0]
+        cdef uint32_t begin
+        cdef bint limited = engine.parser.limits != NULL
         cdef bint others = engine.token_sets.ids != NULL or self.grammar.ends_with_eog != NULL
         if row == NONE or not self.grammar.forcing or self.count >= self.grammar.max_tokens:
             return 0
         if engine.scopes != NULL and others:
-            at = step[0]
             while count < FORCED_LIMIT and self._token_row(&at) == NONE \
                     and self._eat(&at, 0) == NO_SET and scopes_forced(
                 engine, row, state, fresh, at.context, out + count, 1
@@ -744,6 +818,8 @@ cdef class Matcher:
         if engine.scopes != NULL:
             return scopes_forced(engine, row, state, fresh, step.context, out, FORCED_LIMIT)
         while count < FORCED_LIMIT and not engine_accepts(engine, row, state, fresh):
+            if limited and budget_is_open(engine, row, fresh):
+                break  # what its last token may be depends on how the text is cut into tokens
             if others:
                 at.row = row
                 at.state = state | (FRESH if fresh else 0)
@@ -757,7 +833,13 @@ cdef class Matcher:
                 try_row = row
                 try_state = state
                 try_fresh = fresh
-                if not engine_step(engine, &try_row, &try_state, &try_fresh, <uint8_t>byte):
+                if limited:
+                    begin = step.count
+                    if not budget_step(
+                        engine, &try_row, &try_state, &try_fresh, &begin, begin, <uint8_t>byte
+                    ):
+                        continue
+                elif not engine_step(engine, &try_row, &try_state, &try_fresh, <uint8_t>byte):
                     continue
                 if found != 256:
                     found = 257
@@ -891,6 +973,8 @@ cdef class Matcher:
         cdef state_t state = step.state & STATE
         cdef bint fresh = step.state & FRESH != 0
         self.grammar.acquire()
+        if row != NONE:
+            row = self._plain(&step)
         if row != NONE and self.grammar.engine.exact != NULL:
             while fits < length:
                 row = exact_step(&self.grammar.engine, step.row, data[fits])
@@ -954,6 +1038,8 @@ cdef class Matcher:
         complete[0] = False
         for i in range(self.count):
             step = self.steps[i]
+            if step.row != NONE:
+                step.row = self._plain(&step)
             if step.state & FRESH:
                 begin = text.size
             if self.steps[i + 1].row == NONE:
@@ -970,8 +1056,8 @@ cdef class Matcher:
             if engine.token_sets.ids != NULL:
                 emitted = self._take(&step, token)
             if emitted != NO_SET:
-                step = self.steps[i]
-                if not step.state & FRESH:
+                if not self.steps[i].state & FRESH:
+                    step.state = self.steps[i].state
                     text_lexeme(
                         text, engine, engine.lexer.states[step.state].accept, begin, text.size
                     )
@@ -983,6 +1069,11 @@ cdef class Matcher:
                 size = text.size
                 self._append(text, token)
                 self._replay_text(text, &step, size, &begin)
+                if not step.state & FRESH and self.steps[i + 1].state & FRESH:
+                    # A limit on tokens has ended the lexeme, which may not even match.
+                    emitted = engine.lexer.states[step.state].accept
+                    if emitted != NO_SET:
+                        text_lexeme(text, engine, emitted, begin, text.size)
             if text.failed or engine.fault.code:
                 return
         step = self.steps[count]
@@ -1016,7 +1107,7 @@ cdef class Matcher:
         cdef state_t target
         cdef set_t emitted
         cdef row_t after
-        cdef bint fresh
+        cdef bint fresh, new = step.state & FRESH != 0
         cdef uint32_t hidden, inner
         cdef const uint8_t* tail
         if engine.scopes != NULL:
@@ -1034,11 +1125,13 @@ cdef class Matcher:
                 )
             at += 1
             state = target
+            new = False
             emitted = engine.lexer.states[target].eager
             if emitted != NO_SET:
                 text_lexeme(text, engine, emitted, begin[0], at)
                 row = parser_scan(&engine.parser, row, emitted)
                 state = row_state(&engine.parser, row)
+                new = True
                 hidden = lexer_tail(&engine.lexer, emitted, &tail)
                 if hidden:
                     after = row
@@ -1048,6 +1141,8 @@ cdef class Matcher:
                     ):
                         at -= hidden
                 begin[0] = at
+        step.row = row
+        step.state = state | (FRESH if new else 0)
 
     cdef void _replay_scoped(self, Text* text, Step* step, size_t at, size_t* begin):
         """The same where scopes have a say in what a lexeme is."""
@@ -1071,6 +1166,7 @@ cdef class Matcher:
                 begin[0] = at - 1 if early else at
                 early = False
         engine.scopes.traced = NULL
+        step.state = place.state | (FRESH if place.fresh else 0)
 
     def captures(self):
         """What the rules that have a name for it have captured so far: :class:`llgx.Capture`.

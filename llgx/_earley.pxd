@@ -17,6 +17,7 @@ cdef enum RowFlag:
     ROW_RESTRICTED = 4   # an origin only: what mattered of a row that was scanned
     ROW_TOKENS = 8       # a terminal that is a model token may come next
     ROW_SKIPPED = 16     # what may be skipped once has been
+    ROW_STAMPED = 32     # an origin that a rule with a limit waits in: it says when that began
 
 cdef enum ExprOp:
     EXPR_CONST = 0       # a
@@ -77,6 +78,7 @@ cdef struct Row:
     const uint32_t* origins  # rows, by their numbers in the shape
     uint32_t origin_count
     uint32_t shape
+    uint32_t clock         # of a stamped row: tokens before the one that began here, or NONE
 
 cdef struct Parser:
     Lexer* lexer
@@ -94,6 +96,8 @@ cdef struct Parser:
     Cond* conds
     uint32_t* skip_of    # by terminal: the skip terminal of its class, or NONE
     uint8_t* is_token    # by terminal: it is a model token
+    uint32_t* limits     # by rule: most tokens of a derivation, or NONE; NULL: no rule has one
+    uint32_t clock       # what origins are stamped with; NONE: with nothing, see ``_budget.pyx``
     bint initial_skip
     uint8_t* skip_once   # by terminal: one lexeme at most may be skipped before it
     uint32_t stride      # words of an item: 3, or 5 with parameters
@@ -132,6 +136,13 @@ cdef struct Parser:
 cdef int parser_init(Parser* ps, Lexer* lexer, Fault* fault) noexcept nogil
 cdef void parser_free(Parser* ps) noexcept nogil
 cdef int parser_begin(Parser* ps) noexcept nogil
+cdef row_t parser_row(Parser* ps, const uint32_t* words, uint32_t length) noexcept nogil
+cdef row_t parser_rebuild(
+    Parser* ps, const uint32_t* items, uint32_t count, uint32_t flags, uint32_t clock
+) noexcept nogil
+cdef row_t parser_finish(
+    Parser* ps, const uint32_t* finished, uint32_t count
+) noexcept nogil
 cdef row_t parser_scan(Parser* ps, row_t row, set_t emitted) noexcept nogil
 cdef row_t parser_origin(const Parser* ps, row_t row, const uint32_t* item) noexcept nogil
 cdef uint64_t parser_argument(

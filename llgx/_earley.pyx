@@ -88,6 +88,7 @@ cdef int parser_init(Parser* ps, Lexer* lexer, Fault* fault) noexcept nogil:
     ps.lexer = lexer
     ps.fault = fault
     ps.stride = 3
+    ps.clock = NONE
     ps.row_limit = 1000000
     ps.item_limit = 200000
     ps.seen_mask = 255
@@ -108,6 +109,7 @@ cdef void parser_free(Parser* ps) noexcept nogil:
     free(ps.skip_of)
     free(ps.is_token)
     free(ps.skip_once)
+    free(ps.limits)
     free(ps.rows)
     free(ps.shapes)
     free(ps.seen)
@@ -391,6 +393,8 @@ cdef uint32_t _make_restriction(Parser* ps, uint32_t shape, set_t emitted) noexc
         symbol = items[i * stride]
         if symbol & 1 or ps.wanted[symbol >> 1] != ps.wanted_now:
             continue
+        if ps.limits != NULL and ps.limits[symbol >> 1] != NONE:
+            ps.spare.at[base] |= ROW_STAMPED
         at = ps.spare.size
         memcpy(ps.spare.at + at, items + i * stride, stride * sizeof(uint32_t))
         ps.spare.size += stride
@@ -431,12 +435,15 @@ cdef row_t _restrict(Parser* ps, row_t row, set_t emitted) noexcept nogil:
             return row
     count = ps.restricted.at[place + 1]
     ps.spare.size = 0
-    if words_reserve(&ps.spare, count + 1) < 0:
+    if words_reserve(&ps.spare, count + 2) < 0:
         fault_set(ps.fault, FAULT_MEMORY)
         return row
     ps.spare.at[0] = ps.restricted.at[place]
     for i in range(count):
         ps.spare.at[1 + i] = ps.rows[row].origins[ps.restricted.at[place + 2 + i]]
+    if ps.shapes[ps.spare.at[0]].flags & ROW_STAMPED:
+        count += 1
+        ps.spare.at[count] = ps.clock
     return _row(ps, ps.spare.at, count + 1)
 
 
@@ -488,6 +495,8 @@ cdef row_t _forward(
     cdef row_t row = origin
     cdef const uint32_t* item
     cdef const uint32_t* found
+    if ps.limits != NULL and ps.limits[rule] != NONE:
+        return origin  # each derivation counts its own tokens
     for steps in range(FURTHEST):
         _consult(ps, row)
         item = _waiting(ps, ps.rows[row].shape, 2 * wanted, &count)
@@ -501,6 +510,8 @@ cdef row_t _forward(
         if found == NULL or ps.symbols[found[1] + 1] != NONE:
             break
         wanted = ps.owner[found[1]]
+        if ps.limits != NULL and ps.limits[wanted] != NONE:
+            break
         value = _parameter(ps, found)
         if found[stride - 1] != SELF:
             row = ps.rows[row].origins[found[stride - 1]]
@@ -596,7 +607,10 @@ cdef uint32_t _shape(Parser* ps, const uint32_t* words, uint32_t length) noexcep
 
 
 cdef row_t _row(Parser* ps, const uint32_t* words, uint32_t length) noexcept nogil:
-    """Intern a row, given as [shape, origins...]; FIRST_ROW with a fault set when that fails."""
+    """Intern a row, given as [shape, origins..., clock if stamped].
+
+    FIRST_ROW with a fault set when that fails.
+    """
     cdef uint32_t before = ps.contents.count, room
     cdef Row* grown
     cdef row_t row = interner_put(&ps.contents, words, length)
@@ -622,6 +636,10 @@ cdef row_t _row(Parser* ps, const uint32_t* words, uint32_t length) noexcept nog
     ps.rows[row].shape = words[0]
     ps.rows[row].origins = words + 1
     ps.rows[row].origin_count = length - 1
+    ps.rows[row].clock = NONE
+    if ps.shapes[words[0]].flags & ROW_STAMPED:
+        ps.rows[row].origin_count -= 1
+        ps.rows[row].clock = words[length - 1]
     return row
 
 
@@ -688,10 +706,10 @@ cdef row_t _close(Parser* ps, uint32_t flags) noexcept nogil:
         ps.items.at, kept // stride, stride * sizeof(uint32_t),
         _compare_items3 if stride == 3 else _compare_items5,
     )
-    return _name_origins(ps, flags)
+    return _name_origins(ps, flags, NONE)
 
 
-cdef row_t _name_origins(Parser* ps, uint32_t flags) noexcept nogil:
+cdef row_t _name_origins(Parser* ps, uint32_t flags, uint32_t clock) noexcept nogil:
     """The row of the closed, sorted items: number the origins as they come, intern shape and
     row."""
     cdef uint32_t stride = ps.stride
@@ -700,7 +718,7 @@ cdef row_t _name_origins(Parser* ps, uint32_t flags) noexcept nogil:
     cdef size_t words = ps.items.size + 1
     # sorted: [flags, items with numbers...] [shape, origins...]
     ps.sorted.size = 0
-    if words_reserve(&ps.sorted, words + 1 + ps.items.size // stride) < 0:
+    if words_reserve(&ps.sorted, words + 2 + ps.items.size // stride) < 0:
         fault_set(ps.fault, FAULT_MEMORY)
         return FIRST_ROW
     ps.sorted.at[0] = flags
@@ -729,6 +747,9 @@ cdef row_t _name_origins(Parser* ps, uint32_t flags) noexcept nogil:
     ps.sorted.at[words] = _shape(ps, ps.sorted.at, <uint32_t>words)
     if ps.fault.code:
         return FIRST_ROW
+    if flags & ROW_STAMPED:
+        ps.sorted.at[ps.sorted.size] = clock
+        ps.sorted.size += 1
     return _row(ps, ps.sorted.at + words, <uint32_t>(ps.sorted.size - words))
 
 
@@ -920,7 +941,54 @@ cdef row_t _after_skip(Parser* ps, row_t row, set_t emitted) noexcept nogil:
         item += stride
     if flags == shape.flags and ps.items.size == <size_t>shape.count * stride:
         return row
-    return _name_origins(ps, flags)
+    return _name_origins(ps, flags, NONE)
+
+
+cdef row_t parser_row(Parser* ps, const uint32_t* words, uint32_t length) noexcept nogil:
+    """Intern a row, given as [shape, origins..., clock if stamped]."""
+    return _row(ps, words, length)
+
+
+cdef row_t parser_rebuild(
+    Parser* ps, const uint32_t* items, uint32_t count, uint32_t flags, uint32_t clock
+) noexcept nogil:
+    """The row of these items, their origins given as rows; FIRST_ROW with a fault set when that
+    fails."""
+    cdef uint32_t stride = ps.stride, i
+    ps.items.size = 0
+    if words_reserve(&ps.items, <size_t>count * stride + stride) < 0:
+        fault_set(ps.fault, FAULT_MEMORY)
+        return FIRST_ROW
+    memcpy(ps.items.at, items, <size_t>count * stride * sizeof(uint32_t))
+    ps.items.size = <size_t>count * stride
+    flags &= ~(ROW_STAMPED | ROW_TOKENS)
+    for i in range(count):
+        if items[i * stride] & 1:
+            if ps.is_token[items[i * stride] >> 1]:
+                flags |= ROW_TOKENS
+        elif flags & ROW_RESTRICTED and ps.limits[items[i * stride] >> 1] != NONE:
+            flags |= ROW_STAMPED
+    qsort(
+        ps.items.at, count, stride * sizeof(uint32_t),
+        _compare_items3 if stride == 3 else _compare_items5,
+    )
+    return _name_origins(ps, flags, clock)
+
+
+cdef row_t parser_finish(
+    Parser* ps, const uint32_t* finished, uint32_t count
+) noexcept nogil:
+    """The row in which rules are finished by force: (rule, origin, parameter low, high) each."""
+    cdef uint32_t i
+    _open(ps)
+    ps.paths.size = MOST_PATHS * PATH_WORDS + 1  # no variant is made of this
+    ps.scanned = NONE
+    for i in range(count):
+        _complete(
+            ps, finished[4 * i], finished[4 * i + 1],
+            finished[4 * i + 2] | (<uint64_t>finished[4 * i + 3] << 32)
+        )
+    return _close(ps, 0)
 
 
 cdef row_t parser_scan(Parser* ps, row_t row, set_t emitted) noexcept nogil:
@@ -928,11 +996,13 @@ cdef row_t parser_scan(Parser* ps, row_t row, set_t emitted) noexcept nogil:
 
     FIRST_ROW with a fault set when a limit is passed or memory is out.
     """
-    cdef row_t result = map_get(&ps.scans, row, emitted)
+    # Without a clock the key is the row alone.
+    cdef uint64_t key = (<uint64_t>(<uint32_t>(ps.clock + 1)) << 32) | row
+    cdef row_t result = map_get(&ps.scans, key, emitted)
     if result != NONE:
         return result
     result = _scan(ps, row, emitted)
-    if not ps.fault.code and map_put(&ps.scans, row, emitted, result) < 0:
+    if not ps.fault.code and map_put(&ps.scans, key, emitted, result) < 0:
         fault_set(ps.fault, FAULT_MEMORY)
     return result
 

@@ -179,6 +179,10 @@ cdef struct Engine:
     Scopes* scopes       # NULL in grammars without distinct lexemes
     Exact* exact         # NULL in the default lexing mode
     TokenSets token_sets # of the terminals that are model tokens
+    Map plain_rows       # row -> the same without stamps; of this and the next see ``_budget.pyx``
+    Map deadlines        # row -> tokens at which one of its derivations is over plus 1, 0: none
+    Words budget_stack   # scratch
+    Words budget_words
     TablePool* pool      # of the vocabulary; kept alive by the owner of the engine
     uint32_t words       # 64-bit words of a bitset
     uint32_t heavy       # nodes of a subtree from which on it gets a memo, or a table, of its own

@@ -69,6 +69,7 @@ cdef int lexer_init(Lexer* lx, uint32_t terminal_count, Fault* fault) noexcept n
 cdef void lexer_free(Lexer* lx) noexcept nogil
 cdef set_t lexer_set(Lexer* lx, const uint32_t* terminals, uint32_t count) noexcept nogil
 cdef state_t lexer_start(Lexer* lx, const uint32_t* terminals, uint32_t count) noexcept nogil
+cdef state_t lexer_keep(Lexer* lx, state_t state, state_t allowed) noexcept nogil
 cdef state_t lexer_fill(Lexer* lx, state_t state, uint32_t byte_class) noexcept nogil
 cdef uint32_t lexer_loop(Lexer* lx, state_t state, bint counted) noexcept nogil
 cdef state_t lexer_loop_at(Lexer* lx, state_t state, uint32_t count) noexcept nogil

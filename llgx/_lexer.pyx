@@ -213,6 +213,24 @@ cdef state_t lexer_start(Lexer* lx, const uint32_t* terminals, uint32_t count) n
     return _state(lx, base)
 
 
+cdef state_t lexer_keep(Lexer* lx, state_t state, state_t allowed) noexcept nogil:
+    """``state`` with those of its terminals that ``allowed`` has too."""
+    cdef size_t base = lx.scratch.size
+    cdef uint32_t i, j = 0
+    cdef uint32_t length = lx.vectors.entries[allowed].length
+    for i in range(0, lx.vectors.entries[state].length, 2):
+        while j < length and lx.vectors.entries[allowed].words[j] \
+                < lx.vectors.entries[state].words[i]:
+            j += 2
+        if j < length and lx.vectors.entries[allowed].words[j] \
+                == lx.vectors.entries[state].words[i]:
+            if words_push(&lx.scratch, lx.vectors.entries[state].words[i]) < 0 \
+                    or words_push(&lx.scratch, lx.vectors.entries[state].words[i + 1]) < 0:
+                fault_set(lx.fault, FAULT_MEMORY)
+                break
+    return _state(lx, base)
+
+
 cdef state_t lexer_fill(Lexer* lx, state_t state, uint32_t byte_class) noexcept nogil:
     """Compute one transition and keep it."""
     cdef const uint32_t* words = lx.vectors.entries[state].words

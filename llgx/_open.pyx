@@ -3,8 +3,9 @@
 """Which rules a row is in the middle of, from the inside outwards.
 
 An item waits in a row for a terminal; its rule began at its origin, where items wait for that rule,
-and so on up to the start. A *climb* visits these (row, rule) pairs breadth first, each once. Nothing
-is kept: this serves reports and properties, not masks.
+and so on up to the start. A *climb* visits these (row, rule) pairs breadth first, each once.
+Nothing is kept: this serves reports and properties, not masks. Of right recursion it sees the
+outermost rules only, as the rows do.
 
 Cost: linear in the items of the rows on the way, as many as rules are nested.
 """

@@ -144,7 +144,7 @@ def walk_of_seed(seed: int, steps: int = 24, tokens: TokenSet | None = None) -> 
         kind = rng.random()
         if kind < 0.15:
             tokens = byte_tokens()
-        elif kind < 0.4:
+        elif kind < 0.4 and all(rule.max_tokens is None for rule in ir.rules):
             # Where lexemes are distinct, the twin has a state for each text.
             tokens = dense_tokens(rng, ReferenceGrammar(ir), 600 if seed % 5 == 4 else 4000)
         else:
@@ -346,7 +346,7 @@ def compare_walk(walk: Walk, configurations: Sequence[Configuration] = ALL_CONFI
 
 def _captured(twin: ReferenceMatcher) -> list[Span] | None:
     """The captures of the twin, None where it does not say."""
-    if len(twin.tokens) > _CAPTURED_TOKENS:
+    if len(twin.tokens) > _CAPTURED_TOKENS or (twin.grammar.limited and twin.was_cut()):
         return None
     try:
         return captures(twin)

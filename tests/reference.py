@@ -445,6 +445,7 @@ class Row:
     waiting: Mapping[tuple[int, int], Sequence[Item]]  # those with (rule, argument) behind the dot
     complete: bool
     allowed: frozenset[int]  # terminals that may come next
+    clock: int | None = None  # as an origin: the token in which what began here began
 
 
 @dataclasses.dataclass(frozen=True)
@@ -493,7 +494,8 @@ class State:
     partial: bool
     scopes: tuple[Scope, ...] = (Scope(),)
     text: bytes = b""
-    after: dict[int, State | None] = dataclasses.field(default_factory=dict, repr=False)
+    started: int | None = None  # the token that the lexeme in progress began in, if that matters
+    after: dict[tuple[int, int], State | None] = dataclasses.field(default_factory=dict, repr=False)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -516,7 +518,7 @@ class ReferenceGrammar:
         Without a vocabulary every terminal that is a token counts as one that has ids.
         """
         ir.check()
-        self.ir = ir = _with_literal_tails(ir)
+        self.ir = ir = _without_zero_limits(_with_literal_tails(ir))
         self._token_ids: dict[int, frozenset[int]] = {}
         for index, terminal in enumerate(ir.terminals):
             if terminal.tokens is not None:
@@ -539,8 +541,15 @@ class ReferenceGrammar:
         self._bodies = self._productive_bodies(ir.rules)
         if not self._bodies[ir.start]:
             raise EmptyLanguageError("the grammar derives no text")
-        self._scans: dict[tuple[Row, frozenset[int]], Row] = {}
+        self._scans: dict[tuple[Row, frozenset[int], int | None], Row] = {}
         self._states: dict[tuple[object, ...], State] = {}
+        self._limits = {
+            index: rule.max_tokens
+            for index, rule in enumerate(ir.rules)
+            if rule.max_tokens is not None
+        }
+        self._stamped: dict[tuple[Row, int | None], Row] = {}
+        self.now = 0  # the token that is being read
         self._ways_out: dict[State, bool] = {}
         root = Item(_ROOT, 0, _Body((RuleRef(ir.start),), None), 0, None)
         row = self._close({root})
@@ -633,16 +642,26 @@ class ReferenceGrammar:
     def _argument(symbol: RuleRef, parameter: int) -> int:
         return 0 if symbol.argument is None else evaluate(symbol.argument, parameter)
 
-    def _scan(self, row: Row, terminals: frozenset[int]) -> Row:
-        """The row after one lexeme that is any of ``terminals``."""
-        key = row, terminals
+    def _scan(self, row: Row, terminals: frozenset[int], started: int | None = None) -> Row:
+        """The row after one lexeme that is any of ``terminals`` and began in token ``started``."""
+        key = row, terminals, started
         if key not in self._scans:
+            origin = self._stamp(row, started)
             self._scans[key] = self._close(
-                item.advanced(item.origin or row)
+                item.advanced(item.origin or origin)
                 for item in row.items
                 if isinstance(item.next, TerminalRef) and item.next.index in terminals
             )
         return self._scans[key]
+
+    def _stamp(self, row: Row, started: int | None) -> Row:
+        """``row`` as the origin of what began in token ``started``."""
+        if not self._limits:
+            return row
+        key = row, started
+        if key not in self._stamped:
+            self._stamped[key] = dataclasses.replace(row, clock=started)
+        return self._stamped[key]
 
     # ---- lexer
 
@@ -671,10 +690,11 @@ class ReferenceGrammar:
         partial: bool,
         scopes: tuple[Scope, ...],
         text: bytes = b"",
+        started: int | None = None,
     ) -> State:
         if not self._needs_text(lexemes, scopes):
             text = b""
-        key = row, begin, skips, lexemes, partial, scopes, text
+        key = row, begin, skips, lexemes, partial, scopes, text, started
         if key not in self._states:
             self._states[key] = State(*key)
         return self._states[key]
@@ -715,7 +735,8 @@ class ReferenceGrammar:
             if not left:
                 return None
             scopes = self._after_lexeme(scopes, [self.ir.terminals[t] for t in left], lexeme)
-        row = self._scan(state.row, terminals)
+        started = (state.started if state.partial else self.now) if self._limits else None
+        row = self._scan(state.row, terminals, started)
         return self._begin(row, row.allowed, self._skips(row.allowed), scopes)
 
     def _kept(self, state: State, terminals: frozenset[int], lexeme: bytes) -> frozenset[int]:
@@ -842,9 +863,10 @@ class ReferenceGrammar:
             if byte not in state.after:
                 state.after[byte] = self._exact_step(state, byte)
             return state.after[byte]
-        if byte not in state.after:
-            state.after[byte] = self._step(state, byte)
-        return state.after[byte]
+        key = byte, self.now if self._limits else 0
+        if key not in state.after:
+            state.after[key] = self._step(state, byte)
+        return state.after[key]
 
     # ---- exact lexing: every match of a terminal may be a lexeme, and may go on
 
@@ -961,8 +983,9 @@ class ReferenceGrammar:
         if len(matched) == len(lexemes) and not any(can_continue(r) for _, r in lexemes):
             trace.append(Ending(current, self._kept(current, matched, text), 1, 1))
             return self._unless_dead(self._emit(current, matched, text))
+        started = (current.started if current.partial else self.now) if self._limits else None
         after = self._state(
-            current.row, current.begin, current.skips, lexemes, True, current.scopes, text
+            current.row, current.begin, current.skips, lexemes, True, current.scopes, text, started
         )
         return after if self._can_end_well(after) else None
 
@@ -990,6 +1013,185 @@ class ReferenceGrammar:
         if state is None or not (state.begin or state.row.complete):
             return None
         return state if self._can_end_well(state) else None
+
+    # ---- limits on tokens
+
+    @property
+    def limited(self) -> bool:
+        """Whether some rule has a limit."""
+        return bool(self._limits)
+
+    def is_open(self, state: State | Ways) -> bool:
+        """Whether a derivation with a limit is, or may be, under way."""
+        if not self._limits or isinstance(state, Ways):
+            return False
+        rows = [state.row]
+        seen: set[int] = set()
+        while rows:
+            row = rows.pop()
+            for item in row.items:
+                if item.next is None:
+                    continue
+                own = item.origin is None
+                if item.rule in self._limits and (not own or (row is state.row and state.partial)):
+                    return True
+                if item.origin is not None and id(item.origin) not in seen:
+                    seen.add(id(item.origin))
+                    rows.append(item.origin)
+        return False
+
+    def expire(self, state: State | Ways, now: int) -> tuple[State | Ways, bool]:
+        """``state`` once ``now`` tokens are consumed, and whether a derivation was cut."""
+        cut = False
+        if isinstance(state, Ways):
+            return state, cut
+        while self._limits:
+            over = self._over(state, now)
+            if not over:
+                break
+            left = self._left(state.row, state, now, {})
+            if left is not None:
+                begin = state.begin & left.allowed
+                skips = state.skips & self._skips(begin)
+                lexemes = frozenset(
+                    (t, residual) for t, residual in state.lexemes if t in begin | skips
+                )
+                after = self._state(
+                    left, begin, skips, lexemes, state.partial, state.scopes, b"", state.started
+                )
+                if not state.partial:
+                    if begin or left.complete:
+                        return after, cut
+                elif lexemes:
+                    matched = _matched(lexemes)
+                    if len(matched) < len(lexemes) or any(can_continue(r) for _, r in lexemes):
+                        return after, cut
+                    following = self._emit(after, matched, b"")
+                    assert following is not None
+                    state = following
+                    continue
+            matched = _matched(state.lexemes) if state.partial else frozenset()
+            if matched:
+                following = self._emit(state, matched, b"")
+                assert following is not None
+                state = following
+                continue
+            own = self._stamp(state.row, state.started)
+            row = self._close(
+                parent.advanced(parent.origin or origin or own)
+                for rule, parameter, origin in over
+                for parent in (origin or own).waiting.get((rule, parameter), ())
+            )
+            state = self._begin(row, row.allowed, self._skips(row.allowed), state.scopes)
+            cut = True
+        return state, cut
+
+    def _goes_on(self, item: Item, state: State) -> bool:
+        if not isinstance(item.next, TerminalRef):
+            return False
+        terminals = {t for t, _ in state.lexemes}
+        t = item.next.index
+        return not state.partial or t in terminals or self._skip_of(t) in terminals
+
+    def _over(self, state: State, now: int) -> set[tuple[int, int, Row | None]]:
+        """The derivations under way that have spent their tokens: (rule, parameter, origin)."""
+        under_way = {
+            (item.origin or state.row, item.rule)
+            for item in state.row.items
+            if self._goes_on(item, state)
+        }
+        todo = list(under_way)
+        relevant = {(state.row, item) for item in state.row.items if self._goes_on(item, state)}
+        while todo:
+            row, rule = todo.pop()
+            for item in row.items:
+                if isinstance(item.next, RuleRef) and item.next.index == rule:
+                    relevant.add((row, item))
+                    pair = item.origin or row, item.rule
+                    if pair not in under_way:
+                        under_way.add(pair)
+                        todo.append(pair)
+        return {
+            (item.rule, item.parameter, item.origin)
+            for row, item in relevant
+            if self._is_over(row, item, state, now, under_way)
+        }
+
+    def _is_over(
+        self, row: Row, item: Item, state: State, now: int, under_way: Collection[tuple[Row, int]]
+    ) -> bool:
+        if item.origin is None:
+            if row is not state.row or not state.partial or (row, item.rule) not in under_way:
+                return False
+            began = state.started
+        else:
+            began = item.origin.clock
+        limit = self._limits.get(item.rule)
+        return limit is not None and began is not None and began + limit <= now
+
+    def _left(self, row: Row, state: State, now: int, known: dict[Row, Row | None]) -> Row | None:
+        """``row`` without what is over; None if nothing is left."""
+        if row in known:
+            return known[row]
+        under_way = (
+            {(row, item.rule) for item in row.items if item.origin is None}
+            if row is not state.row
+            else {(r, rule) for r, rule in self._under_way(state) if r is row}
+        )
+        kept: set[Item] = set()
+        for item in row.items:
+            if item.origin is None or self._is_over(row, item, state, now, under_way):
+                continue
+            origin = self._left(item.origin, state, now, known)
+            if origin is not None and (
+                item.rule == _ROOT or origin.waiting.get((item.rule, item.parameter))
+            ):
+                kept.add(dataclasses.replace(item, origin=origin))
+        own = {
+            item
+            for item in row.items
+            if item.origin is None and not self._is_over(row, item, state, now, under_way)
+        }
+        while True:
+            wanted = {
+                (item.next.index, self._argument(item.next, item.parameter))
+                for item in kept
+                if isinstance(item.next, RuleRef)
+            }
+            more = {i for i in own - kept if i.rule == _ROOT or (i.rule, i.parameter) in wanted}
+            if not more:
+                break
+            kept |= more
+        result = None
+        if kept or row.complete:
+            waiting: dict[tuple[int, int], list[Item]] = {}
+            for item in kept:
+                if isinstance(item.next, RuleRef):
+                    key = item.next.index, self._argument(item.next, item.parameter)
+                    waiting.setdefault(key, []).append(item)
+            allowed = frozenset(i.next.index for i in kept if isinstance(i.next, TerminalRef))
+            result = Row(frozenset(kept), waiting, row.complete, allowed, row.clock)
+        known[row] = result
+        return result
+
+    def _under_way(self, state: State) -> set[tuple[Row, int]]:
+        """Rules that began in the row of ``state`` with the lexeme in progress."""
+        found = {
+            item.rule
+            for item in state.row.items
+            if item.origin is None and self._goes_on(item, state)
+        }
+        while True:
+            more = {
+                item.rule
+                for item in state.row.items
+                if item.origin is None
+                and isinstance(item.next, RuleRef)
+                and item.next.index in found
+            }
+            if more <= found:
+                return {(state.row, rule) for rule in found}
+            found |= more
 
     def run(self, text: bytes, state: State | Ways | None = None) -> State | Ways | None:
         """The state after ``text``, from the beginning or from ``state``."""
@@ -1025,6 +1227,17 @@ def _without_tail(regex: Regex, tail: Regex) -> Regex:
     if isinstance(regex, Concat) and len(regex.items) == 2 and regex.items[1] == tail:
         return regex.items[0]
     return EVERYTHING
+
+
+def _without_zero_limits(ir: GrammarIR) -> GrammarIR:
+    """A rule that may spend no token derives nothing."""
+    rules = [
+        dataclasses.replace(rule, productions=[Production(())], max_tokens=None)
+        if rule.max_tokens == 0
+        else rule
+        for rule in ir.rules
+    ]
+    return dataclasses.replace(ir, rules=rules)
 
 
 def _with_literal_tails(ir: GrammarIR) -> GrammarIR:
@@ -1182,6 +1395,7 @@ class ReferenceMatcher:
             ir if isinstance(ir, ReferenceGrammar) else ReferenceGrammar(ir, self.vocabulary)
         )
         self.tokens: list[int] = []
+        self._kept: tuple[list[int], set[int]] | None = None  # the last mask, and after what
         # One more than tokens; None once a token has ended the text.
         self._states: list[State | Ways | None] = [self.grammar.start]
 
@@ -1222,25 +1436,50 @@ class ReferenceMatcher:
         """The ids of all tokens that may come next."""
         if self.state is None or self._is_spent():
             return set(self.vocabulary.eog)
+        self.grammar.now = len(self.tokens)
         found = self.vocabulary.allowed(self.grammar, self.state) | self.grammar.takes(self.state)
-        ends = self.is_accepting() or self.grammar.eat(self.state)[1] is not None
-        return found | self.vocabulary.eog if ends else found
+        if self.is_accepting() or self.grammar.eat(self.state)[1] is not None:
+            found |= self.vocabulary.eog
+        if not self.grammar.limited:
+            return found
+        # Where some tokens cut no derivation off, only these.
+        if self._kept is None or self._kept[0] != self.tokens:
+            kept = {token for token in found if not self._move(token)[2]} or found
+            self._kept = list(self.tokens), kept
+        return set(self._kept[1])
 
-    def _after(self, token: int) -> tuple[bool, State | Ways | None]:
-        """Whether ``token`` may come, and the state after it."""
+    def _move(self, token: int) -> tuple[bool, State | Ways | None, bool]:
+        """Whether ``token`` leads on, the state after it, and whether that cuts a derivation."""
         if self.state is None or self._is_spent():
-            return token in self.vocabulary.eog, None
+            return token in self.vocabulary.eog, None, False
+        self.grammar.now = len(self.tokens)
+        after: State | Ways | None = None
         if token in self.vocabulary.eog:
-            after = None if self.state is None else self.grammar.eat(self.state)[1]
-            if after is not None or self.is_accepting():
-                return True, after
-        if self.state is None:
-            return False, None
-        after = self.grammar.take(self.state, token)
+            after = self.grammar.eat(self.state)[1]
+            if after is None and self.is_accepting():
+                return True, None, False
+        if after is None:
+            after = self.grammar.take(self.state, token)
         if after is None:
             text = self.vocabulary.text_of(token)
             after = None if text is None else self.grammar.run(text, self.state)
-        return after is not None, after
+        if after is None:
+            return False, None, False
+        return True, *self.grammar.expire(after, len(self.tokens) + 1)
+
+    def was_cut(self) -> bool:
+        """Whether one of the tokens has cut a derivation off."""
+        probe = ReferenceMatcher(self.grammar, self.vocabulary)
+        for token in self.tokens:
+            if probe._move(token)[2]:
+                return True
+            probe.consume(token)
+        return False
+
+    def _after(self, token: int) -> tuple[bool, State | Ways | None]:
+        """Whether ``token`` may come, and the state after it."""
+        fits, after, cut = self._move(token)
+        return fits and (not cut or token in self.mask()), after
 
     def allows(self, token: int) -> bool:
         """Whether ``token`` may come next."""
@@ -1291,10 +1530,13 @@ class ReferenceMatcher:
         """The bytes that must come next, as long as there is no choice: at most ``limit``."""
         forced = bytearray()
         state: State | Ways | None = self.state
+        self.grammar.now = len(self.tokens)
         if not self.grammar.ir.forcing or self._is_spent():
             return b""
         while state is not None and len(forced) < limit and not self.grammar.is_complete(state):
             if self.grammar.takes(state) or self.grammar.eat(state)[1] is not None:
+                break
+            if self.grammar.is_open(state):
                 break
             followers = self.grammar.followers(state)
             if len(followers) != 1:

@@ -85,7 +85,8 @@ def _lexemes(
             lexemes.append(_Lexeme(terminals, begin, at))
         begin = at if after is None else after
 
-    for token, after in zip(matcher.tokens, matcher._states[1:], strict=True):
+    for number, (token, after) in enumerate(zip(matcher.tokens, matcher._states[1:], strict=True)):
+        grammar.now = number
         if after is None:
             break
         taken = grammar.take(state, token)
@@ -104,11 +105,13 @@ def _lexemes(
             end(matched, frozenset(), len(text))
         else:
             trace: list[Ending] = []
-            grammar.trace(state, data, trace)
+            reached = grammar.trace(state, data, trace)
             for ending in trace:
                 skips = ending.before.skips
                 end(ending.terminals, skips, len(text) + ending.end, len(text) + ending.next)
             text += data
+            if reached.partial and not after.partial and _matched(reached.lexemes):
+                end(_kept(grammar, reached), reached.skips, len(text))
         state = after
     complete = grammar.is_complete(state)
     pending = None

@@ -490,6 +490,9 @@ def random_grammar(rng: random.Random) -> GrammarIR:
         )
         if rng.random() < 0.4:
             _add_captures(rng, ir)
+        if rng.random() < 0.15:
+            for rule in rng.sample(ir.rules, rng.randint(1, len(ir.rules))):
+                rule.max_tokens = rng.choice((1, 1, 2, 3, 4, 0))
         try:
             ReferenceGrammar(ir)
         except EmptyLanguageError:
@@ -563,7 +566,8 @@ def _with_roles(rng: random.Random, ir: GrammarIR) -> GrammarIR:
         )
         for terminal in ir.terminals
     ]
-    return dataclasses.replace(ir, terminals=terminals)
+    rules = [dataclasses.replace(rule, max_tokens=None) for rule in ir.rules]
+    return dataclasses.replace(ir, terminals=terminals, rules=rules)
 
 
 def random_scoped_grammar(rng: random.Random) -> GrammarIR:
@@ -784,7 +788,7 @@ def lark_text(ir: GrammarIR) -> str:
         raise NotPrintableError("distinct lexemes")
     if any(terminal.tokens is not None for terminal in ir.terminals):
         raise NotPrintableError("tokens of a vocabulary")
-    if ir.max_tokens is not None:
+    if ir.max_tokens is not None or any(rule.max_tokens is not None for rule in ir.rules):
         raise NotPrintableError("max_tokens")
     if any(terminal.hidden_tail or terminal.ends_with_eog for terminal in ir.terminals):
         raise NotPrintableError("stop conditions")
