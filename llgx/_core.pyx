@@ -997,7 +997,35 @@ cdef class Matcher:
             step.state = state | (FRESH if fresh else 0)
         complete = fits == length and self._accepts(&step)
         self.grammar.release()
-        return Explanation(text, fits, complete, self._expected(&step))
+        return Explanation(text, fits, complete, self._expected(&step), self._rule_path(&step))
+
+    cdef tuple _rule_path(self, Step* step):
+        """Names of the rules under way at ``step``, from the start inwards."""
+        cdef Engine* engine = &self.grammar.engine
+        cdef Climb climb
+        cdef uint32_t at = 0
+        cdef list names = []
+        if step.row == NONE:
+            return ()
+        self.grammar.acquire()
+        self._begin_climb(&climb, step)
+        while at < climb.places.size and not climb.failed \
+                and climb.places.at[at + 1] != engine.parser.start_rule:
+            climb_from(&climb, &engine.parser, at)
+            at += 3
+        self.grammar.release()
+        if climb.failed:
+            climb_free(&climb)
+            raise MemoryError
+        while at < climb.places.size:
+            name = self.grammar.rule_names[climb.places.at[at + 1]]
+            if step.state & FRESH and climb.places.at[at] == step.row:
+                name = ""  # it may begin here, but has not yet
+            if name and (not names or names[len(names) - 1] != name):
+                names.append(name)
+            at = climb.places.at[at + 2]
+        climb_free(&climb)
+        return tuple(names)
 
     def match_bytes(self, text):
         """How many bytes of ``text`` fit from here on, and whether it could end after all of them.

@@ -17,13 +17,16 @@ class Explanation:
 
     ``offset`` is the number of bytes that fit; ``fits`` says whether all do, ``complete`` whether
     the text may also end after them. ``expected`` are the names of the terminals that could begin
-    or go on at ``offset``.
+    or go on at ``offset``, and ``rules`` the
+    names of the rules that have begun and go on there, from the start inwards: the shortest such
+    path where there are several.
     """
 
     text: bytes
     offset: int
     complete: bool
     expected: tuple[str, ...]
+    rules: tuple[str, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -41,4 +44,12 @@ class Explanation:
             return f"the text fits so far; {expected}"
         shown = self.text.decode("utf-8", "replace")
         at = len(self.text[: self.offset].decode("utf-8", "replace"))
-        return f"byte {self.offset} does not fit: {expected}\n{caret_excerpt(shown, at)}"
+        where = f" in {' > '.join(_ends(self.rules))}" if self.rules else ""
+        return f"byte {self.offset} does not fit{where}: {expected}\n{caret_excerpt(shown, at)}"
+
+
+def _ends(rules: tuple[str, ...]) -> tuple[str, ...]:
+    """The rules to show: of a long path the two ends."""
+    if len(rules) <= _SHOWN:
+        return rules
+    return (*rules[: _SHOWN // 2], "...", *rules[-_SHOWN // 2 :])

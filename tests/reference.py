@@ -1329,11 +1329,12 @@ class ReferenceVocabulary:
 
     def ids(self, tokens: TokenSet) -> frozenset[int]:
         """The ids that ``tokens`` stands for; the tokens that end a generation only by name."""
-        named = {
-            token
-            for token in self.eog | self.special
-            if self.tokens[token] and self.tokens[token] in map(str.encode, tokens.names)
-        }
+        named: set[int] = set()
+        for name in map(str.encode, tokens.names):
+            marked = {t for t in self.eog | self.special if name and self.tokens[t] == name}
+            if not marked and not tokens.optional:
+                marked = {t for t, text in enumerate(self.tokens) if text == name}
+            named |= marked
         for first, last in tokens.ranges:
             named.update(range(first, last + 1))
         everything = range(len(self.tokens))

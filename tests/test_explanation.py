@@ -80,3 +80,20 @@ def test_long_lists_of_names_are_cut(count: int, end: str) -> None:
 def test_other_types_are_refused(matcher: llgx.Matcher, text: object) -> None:
     with pytest.raises(TypeError, match="str or bytes"):
         matcher.explain(text)  # type: ignore[arg-type]
+
+
+def test_the_rules_under_way() -> None:
+    grammar = llgx.Grammar.from_lark(
+        'start: "{" pair ("," pair)* "}"\npair: key ":" value\nkey: /[a-z]+/\n'
+        "value: start | number\nnumber: /[0-9]+/\n"
+    )
+    vocabulary = llgx.Vocabulary.from_tokens([bytes((b,)) for b in range(256)] + [b""], eog=256)
+    matcher = llgx.Matcher(grammar.compile(vocabulary))
+    assert matcher.explain("{a:x").rules == ("start", "pair")
+    assert matcher.explain("{a:1x").rules == ("start", "pair", "value", "number")
+    assert matcher.explain("{a:{b:{c").rules[:5] == ("start", "pair", "value", "start", "pair")
+    assert "in start > pair > value > number: " in str(matcher.explain("{a:1x"))
+    assert matcher.explain("{a:1}").rules == ()
+    deep = matcher.explain("{a:" * 500 + "?")
+    assert len(deep.rules) == 3 * 500 - 1
+    assert " > ... > " in str(deep)

@@ -232,7 +232,7 @@ def test_guards_that_leave_nothing_after_a_token() -> None:
     ("tokens", "message"),
     [
         (named("<thinking>"), "spelled '<thinking>': near ones are <think>, </think>"),
-        (named("ab"), "no special token is spelled 'ab'"),
+        (named("abx"), "no special token is spelled 'abx'"),
         (ids((0, 262)), "token range 0-262 in T0 reaches beyond the vocabulary of 262 tokens"),
         (ids((1 << 80, 1 << 80)), "beyond the vocabulary"),
     ],
@@ -240,6 +240,24 @@ def test_guards_that_leave_nothing_after_a_token() -> None:
 def test_tokens_that_are_not_there(tokens: TokenSet, message: str) -> None:
     with pytest.raises(llgx.GrammarError, match=message):
         matcher(grammar((tokens,)))
+
+
+def test_a_name_that_only_an_ordinary_token_has() -> None:
+    ir = grammar((named("ab"), Literal(b"!")))
+    m = matcher(ir)
+    assert m.allowed_tokens() == [AB]
+    agree(ir)
+    assert matcher(grammar((named("<think>"),))).allowed_tokens() == [THINK]
+
+
+def test_a_name_that_may_be_missing() -> None:
+    optional = TokenSet(names=("<nope>", "<think>"), optional=True)
+    ir = grammar((optional,), (Literal(b"a"),))
+    assert matcher(ir).allowed_tokens() == [97, THINK]
+    agree(ir)
+    ir = grammar((TokenSet(names=("<nope>", "ab"), optional=True),), (Literal(b"a"),))
+    assert matcher(ir).allowed_tokens() == [97]
+    agree(ir)
 
 
 def test_no_special_tokens_at_all() -> None:
