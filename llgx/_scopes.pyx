@@ -30,7 +30,9 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 
-from llgx._earley cimport parser_scan, row_accepts, row_state, row_t, row_takes_tokens
+from llgx._earley cimport (
+    parser_scan, row_accepts, row_dead, row_state, row_t, row_takes_tokens,
+)
 from llgx._engine cimport (
     FRAME_INSIDE, FRAME_TIGHT, FRAME_TRACKED, FRAME_UNIQUE, ROLE_CLOSE, ROLE_DISTINCT, ROLE_KNOWN,
     ROLE_OPEN, ROLE_PLAIN, ROLE_SKIP, ROLE_UNIQUE, Engine, Place, Scopes,
@@ -493,9 +495,7 @@ cdef bint _step(Engine* engine, Place* place, uint8_t byte) noexcept nogil:
             return False
         place.state = row_state(&engine.parser, place.row)
         place.fresh = True
-        if engine.fault.code or (
-            place.state == DEAD and not row_accepts(&engine.parser, place.row)
-        ):
+        if engine.fault.code or row_dead(&engine.parser, place.row):
             return False
     else:
         place.state = target

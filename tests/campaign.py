@@ -306,6 +306,8 @@ def compare_walk(walk: Walk, configurations: Sequence[Configuration] = ALL_CONFI
     try:
         grammar.compile(vocabulary)
     except llgx.GrammarError as error:
+        if "beyond the vocabulary" in str(error):  # of a walk that lost tokens when it was reduced
+            raise EmptyLanguageError(str(error)) from error
         # Guards may leave no way to begin, which the engine says where it sees it at once.
         if twin.mask():
             raise Disagreement(f"the engine refuses what the twin begins: {error}") from error
