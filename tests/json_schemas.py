@@ -265,12 +265,14 @@ def random_schema(rng: random.Random, dialect: str | None = None) -> tuple[str, 
 def _confuses_oracle(text: str) -> bool:
     """Whether jsonschema is wrong about such a schema of draft 2019-09.
 
-    It counts items that ``contains`` matches as evaluated, which came with 2020-12, and of a nested
-    ``unevaluatedProperties`` it understands booleans only.
+    It counts items that ``contains`` matches as evaluated, which came with 2020-12, and members
+    that ``additionalProperties`` or a nested ``unevaluatedProperties`` allow by a schema as
+    unevaluated.
     """
     if '"unevaluatedItems"' in text and '"contains"' in text:
         return True
-    return text.count('"unevaluatedProperties"') > 1
+    count = text.count('"unevaluatedProperties"')
+    return count > 1 or (count == 1 and '"additionalProperties"' in text)
 
 
 def random_value(rng: random.Random, depth: int) -> Any:
