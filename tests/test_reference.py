@@ -657,13 +657,21 @@ def test_agrees_with_llguidance(seed: int) -> None:
     tokenizer = llguidance.LLTokenizer("byte")
     end = tokenizer.eos_token
     vocabulary = ReferenceVocabulary(*dataclasses.astuple(strategies.byte_tokens()))
-    for number in range(seed, seed + 100):
+    compared = 0
+    for number in range(10 * seed, 10 * seed + 1000):
+        if compared == 40:
+            break
         rng = random.Random(number)
         ir = strategies.random_grammar(rng)
-        if len(ir.skip) > 1 or not _comparable(ir):
-            continue
         ir.forcing = False
-        grammar = llguidance.LLMatcher.grammar_from_lark(strategies.lark_text(ir))
+        try:
+            text_of_ir = strategies.lark_text(ir)
+        except strategies.NotPrintableError:
+            continue
+        if not _comparable(ir):
+            continue
+        compared += 1
+        grammar = llguidance.LLMatcher.grammar_from_lark(text_of_ir)
         theirs = llguidance.LLMatcher(tokenizer, grammar, log_level=0)
         assert not theirs.is_error(), theirs.get_error()
         ours = ReferenceMatcher(ir, vocabulary)
@@ -680,3 +688,4 @@ def test_agrees_with_llguidance(seed: int) -> None:
             ours.consume(token)
             assert theirs.consume_token(token)
         assert theirs.is_stopped() == (ours.is_stopped() and bool(ours.tokens)), number
+    assert compared == 40
