@@ -45,8 +45,9 @@ extension := $(venv)/extension-$(call checksum,$(extension_inputs),$(version)).s
 
 setup: $(extension)
 
+# One process for each core; what takes memory is the model, once in each.
 test: lint
-	$(python) -m pytest $(ARGS)
+	$(python) -m pytest --numprocesses auto $(ARGS)
 
 demo: $(extension)
 	@$(python) examples/demo.py $${GRAMMAR:+--grammar="$$GRAMMAR"} $${PROMPT:+--prompt="$$PROMPT"} \

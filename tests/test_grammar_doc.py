@@ -6,7 +6,6 @@ with ``tokens`` the special tokens in the texts below it are tokens.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import pathlib
 import re
@@ -64,17 +63,6 @@ def _examples() -> Iterator[Example]:
 _EXAMPLES: Final = list(_examples())
 
 
-@contextlib.contextmanager
-def _unless_unbuilt() -> Iterator[None]:
-    """What the engine does not do yet says so."""
-    try:
-        yield
-    except llgx.GrammarError as error:
-        if "not supported yet" in error.message:
-            pytest.xfail(error.message)
-        raise
-
-
 def _vocabulary() -> llgx.Vocabulary:
     tokens = [*(bytes([byte]) for byte in range(256)), b"</s>", *map(str.encode, _SPECIAL)]
     return llgx.Vocabulary.from_tokens(tokens, eog=256, special=range(257, len(tokens)))
@@ -102,10 +90,9 @@ def test_example(example: Example) -> None:
             llgx.Grammar.from_lark(example.grammar, imports=example.imports)
         assert example.error in caught.value.message
         return
-    with _unless_unbuilt():
-        grammar = llgx.Grammar.from_lark(example.grammar, imports=example.imports)
-        assert grammar.warnings == ()
-        compiled = grammar.compile(_vocabulary())
+    grammar = llgx.Grammar.from_lark(example.grammar, imports=example.imports)
+    assert grammar.warnings == ()
+    compiled = grammar.compile(_vocabulary())
     for text in example.matches + example.others:
         matcher = llgx.Matcher(compiled)
         tokens = _tokens(text, example.tokens)
@@ -117,8 +104,7 @@ def test_python_blocks_run() -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", _DOC.read_text(), re.M | re.S)
     assert blocks
     for block in blocks:
-        with _unless_unbuilt():
-            exec(compile(block, str(_DOC), "exec"), {"llgx": llgx})
+        exec(compile(block, str(_DOC), "exec"), {"llgx": llgx})
 
 
 def test_the_reference_is_complete() -> None:

@@ -192,8 +192,6 @@ def _difference(
     try:
         compiled = llgx.Grammar.from_lark(text).compile(vocabulary)
     except llgx.GrammarError as error:
-        if "not supported yet" in error.message:
-            return "", 0
         if theirs.is_error() or _is_dead(theirs, peer, vocabulary):
             return "", 0
         return f"llgx: {error}", 0

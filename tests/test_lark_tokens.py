@@ -43,14 +43,9 @@ def _text(pieces: list[Any]) -> list[int]:
 
 
 def _compile(case: dict[str, Any], configuration: Configuration) -> llgx.CompiledGrammar:
-    try:
-        return grammar_of(case).compile(
-            _VOCABULARY, limits=configuration.limits, shortcuts=configuration.shortcuts
-        )
-    except llgx.GrammarError as error:
-        if "not supported yet" in error.message:
-            pytest.xfail(error.message)
-        raise
+    return grammar_of(case).compile(
+        _VOCABULARY, limits=configuration.limits, shortcuts=configuration.shortcuts
+    )
 
 
 def _accepts(matcher: llgx.Matcher, tokens: list[int]) -> bool:
