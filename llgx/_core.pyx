@@ -1005,7 +1005,7 @@ cdef class Matcher:
         cdef Climb climb
         cdef uint32_t at = 0
         cdef list names = []
-        if step.row == NONE:
+        if step.row == NONE or engine.exact != NULL:
             return ()
         self.grammar.acquire()
         self._begin_climb(&climb, step)

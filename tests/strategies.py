@@ -525,7 +525,7 @@ def _add_captures(rng: random.Random, ir: GrammarIR) -> None:
 
 def made_exact(ir: GrammarIR) -> GrammarIR:
     """``ir`` with exact lexing, and without what that does not go with."""
-    plain = {"capture": None, "tail_capture": None, "temperature": None}
+    plain = {"capture": None, "tail_capture": None, "temperature": None, "max_tokens": None}
     shown = {"hidden_tail": False, "ends_with_eog": False, "distinct": False, "unique": False}
     return dataclasses.replace(
         ir,
