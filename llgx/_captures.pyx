@@ -639,10 +639,12 @@ cdef void _walk_live(Chart* chart) noexcept nogil:
             chart.fault = 1
         if chart.fault:
             break
-    while not chart.fault:
-        if words_push(&chart.chain, at) < 0:
-            chart.fault = 1
-            break
+    # Depth first, each item once: an item that led nowhere leads nowhere on any later way either.
+    if words_push(&chart.chain, at) < 0:
+        chart.fault = 1
+    while chart.chain.size and not chart.fault:
+        at = chart.chain.at[chart.chain.size - 1]
+        chart.items[at].mark = 0
         if ps.symbols[chart.items[at].place] & 1:
             break
         rule = ps.symbols[chart.items[at].place] >> 1
@@ -650,31 +652,20 @@ cdef void _walk_live(Chart* chart) noexcept nogil:
         best = NONE
         i = map_get(&begun, chart.items[at].row, rule)
         while i != NONE:
-            if chart.items[i].parameter == argument and not _is_above(chart, i) \
+            if chart.items[i].mark == live and chart.items[i].parameter == argument \
                     and (best == NONE or _comes_first(chart, i, best)):
                 best = i
             i = older.at[i]
         if best == NONE:
-            break
-        at = best
+            chart.chain.size -= 1
+        elif words_push(&chart.chain, best) < 0:
+            chart.fault = 1
     map_free(&begun)
     words_free(&older)
     while chart.chain.size and not chart.fault:
         chart.chain.size -= 1
         _push_children(chart, chart.chain.at[chart.chain.size])
         _walk(chart)
-
-
-cdef bint _is_above(const Chart* chart, uint32_t item) noexcept nogil:
-    """Whether an item is in the chain already: a rule that begins with itself."""
-    cdef size_t i = chart.chain.size
-    while i > 0:
-        i -= 1
-        if chart.chain.at[i] == item:
-            return True
-        if chart.items[chart.chain.at[i]].row < chart.items[item].row:
-            return False
-    return False
 
 
 # --------------------------------------------------------------------------- tails

@@ -46,9 +46,11 @@ from llgx._memory cimport (
 from llgx._open cimport Climb, climb_begin, climb_free, climb_from
 from llgx._scopes cimport (
     NO_CONTEXT, place_load, place_step, scopes_accept, scopes_are_complete, scopes_end,
-    scopes_forced, scopes_read,
+    scopes_forced, scopes_go_on, scopes_read,
 )
-from llgx._tokens cimport tokens_allow, tokens_match, tokens_next, tokens_only, tokens_some
+from llgx._tokens cimport (
+    tokens_allow, tokens_match, tokens_next, tokens_only, tokens_put, tokens_some,
+)
 from llgx._trie cimport TokenTrie, child_node, tokens_end
 
 from llgx.errors import TokenRejected, VocabularyError
@@ -277,6 +279,10 @@ cdef class Matcher:
         if kept == NO_SET or not self._end_lexeme(&after, kept) \
                 or row_dead(&engine.parser, after.row) or engine.fault.code:
             return NO_SET
+        if engine.scopes != NULL and not scopes_go_on(
+            engine, after.row, after.state & STATE, after.context
+        ):
+            return NO_SET
         after.token = token
         step[0] = after
         return kept
@@ -291,7 +297,32 @@ cdef class Matcher:
         if step.row == NONE or engine.token_sets.ids == NULL \
                 or not self._end_lexeme(&after, NO_SET):
             return NONE
+        if engine.scopes != NULL:
+            return after.row if self._scoped_tokens(&after, NULL) else NONE
         return after.row if tokens_some(&engine.token_sets, &engine.parser, after.row) else NONE
+
+    cdef bint _scoped_tokens(self, Step* step, uint64_t* bits):
+        """Whether a token may come as a terminal at the beginning of a lexeme, where scopes have a
+        say; all of them are added to ``bits``, unless that is NULL. Lock held."""
+        cdef Engine* engine = &self.grammar.engine
+        cdef uint32_t cursor = 0, terminal
+        cdef set_t emitted
+        cdef row_t row
+        cdef bint found = False
+        while not engine.fault.code:
+            terminal = tokens_next(&engine.token_sets, &engine.parser, step.row, &cursor)
+            if terminal == NONE:
+                break
+            emitted = lexer_set(&engine.lexer, &terminal, 1)
+            row = parser_scan(&engine.parser, step.row, emitted)
+            if row_dead(&engine.parser, row) or not scopes_go_on(
+                engine, row, row_state(&engine.parser, row), step.context
+            ):
+                continue
+            found = True
+            if bits != NULL:
+                tokens_put(&engine.token_sets, terminal, bits)
+        return found
 
     cdef set_t _take(self, Step* step, uint32_t token):
         """Move ``step`` past a token that is a terminal, and which ones; NO_SET, and nothing
@@ -310,6 +341,10 @@ cdef class Matcher:
         if engine.fault.code or row_dead(&engine.parser, after.row):
             return NO_SET
         after.state = row_state(&engine.parser, after.row) | FRESH
+        if engine.scopes != NULL and not scopes_go_on(
+            engine, after.row, after.state & STATE, after.context
+        ):
+            return NO_SET
         after.token = token
         step[0] = after
         return emitted
@@ -660,7 +695,12 @@ cdef class Matcher:
                     engine, row, step.state & STATE, step.state & FRESH != 0, step.context, bits
                 )
         if tokens != NONE and engine.fault.code == 0:
-            tokens_allow(&engine.token_sets, &engine.parser, tokens, bits)
+            if engine.scopes == NULL:
+                tokens_allow(&engine.token_sets, &engine.parser, tokens, bits)
+            else:
+                after = step[0]
+                self._end_lexeme(&after, NO_SET)
+                self._scoped_tokens(&after, bits)
         self._add_eog(bits, accepts)
         if engine.parser.limits != NULL and not spent and engine.fault.code == 0 and (
             self.grammar.has_single or budget_deadline(
@@ -887,7 +927,7 @@ cdef class Matcher:
             if forced and not probe._take_forced(forced, result):
                 break
             token = probe._forced_token()
-            if token == NONE:
+            if token == NONE or not probe.allows(token):
                 break
             probe.consume(token)
             result.append(token)

@@ -34,6 +34,9 @@ cdef size_t scopes_read(
 cdef bint scopes_end(
     Engine* engine, row_t* row, state_t state, uint32_t* context, set_t emitted
 ) noexcept nogil
+cdef bint scopes_go_on(
+    Engine* engine, row_t row, state_t state, uint32_t context
+) noexcept nogil
 cdef uint32_t scopes_forced(
     Engine* engine, row_t row, state_t state, bint fresh, uint32_t context, uint8_t* out,
     uint32_t limit

@@ -684,6 +684,16 @@ cdef bint scopes_end(
     return True
 
 
+cdef bint scopes_go_on(
+    Engine* engine, row_t row, state_t state, uint32_t context
+) noexcept nogil:
+    """Whether the text can go on, or end, at the beginning of a lexeme."""
+    if not engine.scopes.finite:
+        return True
+    place_load(engine, &engine.scopes.places[0], row, state, True, context)
+    return _can_end_well(engine, &engine.scopes.places[0])
+
+
 cdef bint scopes_accept(
     Engine* engine, row_t row, state_t state, bint fresh, uint32_t context
 ) noexcept nogil:

@@ -20,5 +20,6 @@ cdef bint tokens_some(const TokenSets* sets, Parser* ps, row_t row) noexcept nog
 cdef void tokens_allow(
     const TokenSets* sets, Parser* ps, row_t row, uint64_t* bits
 ) noexcept nogil
+cdef void tokens_put(const TokenSets* sets, uint32_t terminal, uint64_t* bits) noexcept nogil
 cdef uint32_t tokens_only(const TokenSets* sets, Parser* ps, row_t row) noexcept nogil
 cdef void tokens_free(TokenSets* sets) noexcept nogil

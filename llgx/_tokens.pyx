@@ -109,23 +109,28 @@ cdef void tokens_allow(
     const TokenSets* sets, Parser* ps, row_t row, uint64_t* bits
 ) noexcept nogil:
     """Add the ids that ``row`` allows to a bitset over token ids."""
-    cdef uint32_t cursor = 0, terminal, i, token, end
+    cdef uint32_t cursor = 0, terminal
     while True:
         terminal = tokens_next(sets, ps, row, &cursor)
         if terminal == NONE:
             return
-        if not _is_alive(ps, row, terminal):
-            continue
-        for i in range(sets.at[terminal], sets.at[terminal + 1]):
-            token = sets.ids[2 * i]
-            end = sets.ids[2 * i + 1]
-            while token < end:
-                if token & 63 == 0 and token + 64 <= end:
-                    bits[token >> 6] = <uint64_t>-1
-                    token += 64
-                else:
-                    bits[token >> 6] |= <uint64_t>1 << (token & 63)
-                    token += 1
+        if _is_alive(ps, row, terminal):
+            tokens_put(sets, terminal, bits)
+
+
+cdef void tokens_put(const TokenSets* sets, uint32_t terminal, uint64_t* bits) noexcept nogil:
+    """Add the ids of one terminal to a bitset over token ids."""
+    cdef uint32_t i, token, end
+    for i in range(sets.at[terminal], sets.at[terminal + 1]):
+        token = sets.ids[2 * i]
+        end = sets.ids[2 * i + 1]
+        while token < end:
+            if token & 63 == 0 and token + 64 <= end:
+                bits[token >> 6] = <uint64_t>-1
+                token += 64
+            else:
+                bits[token >> 6] |= <uint64_t>1 << (token & 63)
+                token += 1
 
 
 cdef uint32_t tokens_only(const TokenSets* sets, Parser* ps, row_t row) noexcept nogil:

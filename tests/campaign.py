@@ -306,7 +306,9 @@ def compare_walk(walk: Walk, configurations: Sequence[Configuration] = ALL_CONFI
     try:
         grammar.compile(vocabulary)
     except llgx.GrammarError as error:
-        if "beyond the vocabulary" in str(error):  # of a walk that lost tokens when it was reduced
+        if "beyond the vocabulary" in str(error) or "is spelled" in str(
+            error
+        ):  # of a walk that lost tokens when it was reduced
             raise EmptyLanguageError(str(error)) from error
         # Guards may leave no way to begin, which the engine says where it sees it at once.
         if twin.mask():
@@ -456,7 +458,7 @@ def _smaller_grammars(ir: GrammarIR) -> Iterator[GrammarIR]:
             yield dataclasses.replace(ir, **{name: value})  # type: ignore[arg-type]
     for t, terminal in enumerate(ir.terminals):
         variants_of_terminal = [
-            dataclasses.replace(terminal, regex=smaller)
+            dataclasses.replace(terminal, regex=smaller, tail=None, hidden_tail=False)
             for smaller in _smaller_regexes(terminal.regex)
         ]
         for name, value in {"lazy": False, "distinct": False, "unique": False, "scope": ""}.items():
