@@ -6,10 +6,12 @@ from libc.stdint cimport uint8_t, uint32_t
 from cpython.pythread cimport PyThread_type_lock
 
 from llgx._engine cimport Engine
+from llgx._sequence cimport Program
 from llgx._trie cimport TokenTrie
 
 cdef class CompiledGrammar:
     cdef Engine engine
+    cdef Program program         # of its parts, for callers without the GIL
     cdef TokenTrie trie
     cdef PyThread_type_lock lock
     cdef uint32_t* eog
@@ -34,6 +36,7 @@ cdef class CompiledGrammar:
 
     cdef int acquire(self) except -1
     cdef int release(self) except -1
+    cdef int _set_program(self) except -1
     cdef int _set_limits(self) except -1
     cdef int _set_scopes(self, ir) except -1
     cdef int _load(self, ir) except -1

@@ -18,8 +18,7 @@ from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 from cpython.pythread cimport (
-    NOWAIT_LOCK, WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock,
-    PyThread_release_lock,
+    NOWAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock,
 )
 
 from llgx._earley cimport FIRST_ROW, Cond, Expr, Production, row_dead
@@ -30,11 +29,12 @@ from llgx._engine cimport (
 from llgx._exact cimport exact_new
 from llgx._mask cimport engine_begin, engine_free, engine_init
 from llgx._lower cimport raise_fault, regex_lower
-from llgx._memory cimport FAULT_NONE, NONE, Fault
+from llgx._memory cimport NONE, Fault
 from llgx._regex cimport (
     ALL, EMPTY, node_t, regex_freeze_classes, regex_is_live, regex_nonempty, regex_nullable,
 )
 from llgx._scopes cimport scopes_count, scopes_new
+from llgx._sequence cimport program_acquire, program_release
 
 from llgx import ir as _ir
 from llgx.errors import GrammarError, LimitError
@@ -98,6 +98,7 @@ cdef class CompiledGrammar:
                 raise MemoryError
             self.engine.exact.pair_limit = max(1, min(limits.exact_pairs, 0x7FFFFFFF))
         self._load(ir)
+        self._set_program()
         if engine_begin(&self.engine) < 0:
             raise_fault(&self.engine.fault, limits)
             raise MemoryError
@@ -116,6 +117,22 @@ cdef class CompiledGrammar:
         free(self.tails)
         if self.lock != NULL:
             PyThread_free_lock(self.lock)
+
+    cdef int _set_program(self) except -1:
+        """Gather what is needed to follow a text without the GIL."""
+        self.program.engine = &self.engine
+        self.program.lock = self.lock
+        self.program.text = self.trie.text
+        self.program.text_at = self.trie.text_at
+        self.program.is_text = self.trie.is_text
+        self.program.vocabulary_size = self.trie.vocabulary_size
+        self.program.eog = self.eog
+        self.program.eog_count = self.eog_count
+        self.program.is_eog = self.is_eog
+        self.program.ends_with_eog = self.ends_with_eog
+        self.program.max_tokens = self.max_tokens
+        self.program.has_single = self.has_single
+        return 0
 
     cdef int _set_limits(self) except -1:
         cdef object limits = self.limits
@@ -479,16 +496,14 @@ cdef class CompiledGrammar:
         """Take the engine's lock, without the GIL if it has to be waited for."""
         if not PyThread_acquire_lock(self.lock, NOWAIT_LOCK):
             with nogil:
-                PyThread_acquire_lock(self.lock, WAIT_LOCK)
+                program_acquire(&self.program)
         return 0
 
     cdef int release(self) except -1:
         """Give the lock back; raise what a kernel reported."""
-        cdef Fault fault = self.engine.fault
-        self.engine.fault.code = FAULT_NONE
         # First: an exception is an object, and making one may run the garbage collector, whose
         # finalizers may want the lock. No Python object is made while it is held.
-        PyThread_release_lock(self.lock)
+        cdef Fault fault = program_release(&self.program)
         return raise_fault(&fault, self.limits) if fault.code else 0
 
     @property

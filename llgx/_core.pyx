@@ -14,7 +14,7 @@ Cost: ``fill_bitmask`` of a known state copies the mask (16 KB for 128k tokens) 
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from cpython.buffer cimport (
@@ -23,52 +23,31 @@ from cpython.buffer cimport (
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 
-from llgx._budget cimport (
-    budget_deadline, budget_expire, budget_is_open, budget_plain, budget_step,
-)
+from llgx._budget cimport budget_is_open, budget_step
 from llgx._captures cimport Text, captures_of, text_free, text_lexeme, text_reserve
 from llgx._compiled cimport CompiledGrammar
-from llgx._earley cimport (
-    FIRST_ROW, parser_scan, row_dead, row_state, row_t, row_takes_tokens,
-)
-from llgx._engine cimport WHOLE_MASK, Engine, Place, child_place
-from llgx._exact cimport (
-    FIRST_CONFIG, exact_accepts, exact_ends, exact_fill, exact_step, exact_terminals,
-)
-from llgx._filter cimport scopes_are_idle, scopes_filter
-from llgx._lexer cimport (
-    DEAD, NO_SET, lexer_saturate, lexer_set, lexer_step, lexer_tail, set_t, state_t,
-)
-from llgx._mask cimport engine_accepts, engine_fill, engine_reread, engine_step
-from llgx._memory cimport (
-    FAULT_MEMORY, NONE, Words, fault_set, map_get, words_free, words_push,
-)
+from llgx._earley cimport parser_scan, row_state, row_t
+from llgx._engine cimport Engine, Place, child_place
+from llgx._exact cimport exact_accepts, exact_ends, exact_step, exact_terminals
+from llgx._lexer cimport DEAD, NO_SET, lexer_step, lexer_tail, set_t, state_t
+from llgx._mask cimport engine_accepts, engine_reread, engine_step
+from llgx._memory cimport NONE, Words, words_free, words_push
 from llgx._open cimport Climb, climb_begin, climb_free, climb_from
 from llgx._scopes cimport (
-    NO_CONTEXT, place_load, place_step, scopes_accept, scopes_are_complete, scopes_end,
-    scopes_forced, scopes_go_on, scopes_read,
+    place_load, place_step, scopes_are_complete, scopes_forced, scopes_read,
 )
-from llgx._tokens cimport (
-    tokens_allow, tokens_match, tokens_next, tokens_only, tokens_put, tokens_some,
+from llgx._sequence cimport (
+    CUT, FRESH, STATE, Program, Step, step_accepts, step_advance, step_begin, step_eat,
+    step_is_known, step_mask, step_plain, step_take, step_token_row, steps_reserve,
 )
+from llgx._tokens cimport tokens_next, tokens_only
 from llgx._trie cimport TokenTrie, child_node, tokens_end
 
 from llgx.errors import TokenRejected, VocabularyError
 from llgx.explanation import Explanation
 
 cdef enum:
-    FRESH = 0x80000000   # flag in Step.state: at the beginning of a lexeme
-    STATE = 0x7FFFFFFF
-    CUT = 1              # state after an end-of-generation token where the text is not complete
     FORCED_LIMIT = 4096  # bytes that ``forced_bytes`` looks ahead
-
-cdef struct Step:
-    row_t row            # NONE after an end-of-generation token; of exact lexers the configuration
-    uint32_t state       # lexer state, FRESH added at the beginning of a lexeme
-    uint32_t token
-    uint32_t context     # of scopes, NO_CONTEXT in grammars without any
-    uint32_t count       # tokens consumed
-    uint32_t begin       # the token that the lexeme in progress began in
 
 
 cdef class Matcher:
@@ -79,6 +58,7 @@ cdef class Matcher:
     """
 
     cdef CompiledGrammar grammar
+    cdef const Program* program  # of it
     cdef Step* steps             # [0] is the state before the first token
     cdef uint32_t count          # tokens consumed
     cdef uint32_t room
@@ -92,21 +72,13 @@ cdef class Matcher:
                 "Grammar.compile(vocabulary) makes one"
             )
         self.grammar = compiled
-        self.room = 64
-        self.steps = <Step*>malloc(self.room * sizeof(Step))
+        self.program = &self.grammar.program
+        self._reserve(0)
         self.scratch = <uint64_t*>malloc((self.grammar.engine.words + 1) * sizeof(uint64_t))
-        if self.steps == NULL or self.scratch == NULL:
+        if self.scratch == NULL:
             raise MemoryError
         self.grammar.acquire()
-        self.steps[0].row = FIRST_ROW
-        self.steps[0].state = row_state(&self.grammar.engine.parser, FIRST_ROW) | FRESH
-        if self.grammar.engine.exact != NULL:
-            self.steps[0].row = FIRST_CONFIG
-            self.steps[0].state = FRESH
-        self.steps[0].token = NONE
-        self.steps[0].count = 0
-        self.steps[0].begin = 0
-        self.steps[0].context = NO_CONTEXT
+        step_begin(self.program, self.steps)
         self.grammar.release()
 
     def __dealloc__(self):
@@ -134,234 +106,20 @@ cdef class Matcher:
 
     # ------------------------------------------------------------ steps
 
-    cdef int _advance(self, Step* step, int64_t token) except -2:
-        """Move ``step`` past a token. -1, or how many of its bytes fit if it is refused.
-
-        The engine's lock is held; faults are left for the caller's ``release``.
-        """
-        cdef Step before
-        cdef int fitting
-        cdef bint cut = False
-        if self.grammar.engine.parser.limits == NULL:
-            return self._move(step, token, &cut)
-        before = step[0]
-        fitting = self._move(step, token, &cut)
-        if cut and fitting < 0:
-            # Allowed only if every token cuts a derivation off.
-            self._fill(&before, self.scratch)
-            if not (self.scratch[token >> 6] >> (token & 63)) & 1:
-                return 0
-        return fitting
-
-    cdef int _move(self, Step* step, int64_t token, bint* cut) except -2:
-        """The same for all tokens that lead on, those that cut a derivation off included."""
-        cdef Engine* engine = &self.grammar.engine
-        cdef TokenTrie trie = self.grammar.trie
-        cdef row_t row = step.row
-        cdef state_t state = step.state & STATE
-        cdef bint fresh = step.state & FRESH != 0
-        cdef uint32_t begin = step.begin
-        cdef uint64_t i
-        cdef size_t length
-        if token < 0 or token >= trie.vocabulary_size:
-            return 0
-        if row == NONE or step.count >= self.grammar.max_tokens:
-            if not self.grammar.is_eog[token]:
-                return 0
-            if row != NONE:
-                step.state = DEAD if self._accepts(step) else CUT
-            step.row = NONE
-        elif self.grammar.is_eog[token] and self._eat(step, <uint32_t>token) != NO_SET:
-            pass
-        elif self.grammar.is_eog[token] and self._accepts(step):
-            step.row = NONE
-            step.state = DEAD
-        elif engine.token_sets.ids != NULL and self._take(step, <uint32_t>token) != NO_SET:
-            pass
-        elif not trie.is_text[token]:
-            return 0
-        else:
-            if engine.exact != NULL:
-                for i in range(trie.text_at[token], trie.text_at[token + 1]):
-                    row = exact_step(engine, row, trie.text[i])
-                    if row == NONE:
-                        return <int>(i - trie.text_at[token])
-            elif engine.scopes != NULL:
-                length = trie.text_at[token + 1] - trie.text_at[token]
-                i = scopes_read(
-                    engine, &row, &state, &fresh, &step.context, trie.text + trie.text_at[token],
-                    length
-                )
-                if i < length:
-                    return <int>i
-            elif engine.parser.limits != NULL:
-                for i in range(trie.text_at[token], trie.text_at[token + 1]):
-                    if not budget_step(
-                        engine, &row, &state, &fresh, &begin, step.count, trie.text[i]
-                    ):
-                        return <int>(i - trie.text_at[token])
-                step.begin = begin
-            else:
-                for i in range(trie.text_at[token], trie.text_at[token + 1]):
-                    if not engine_step(engine, &row, &state, &fresh, trie.text[i]):
-                        return <int>(i - trie.text_at[token])
-            step.row = row
-            step.state = state | (FRESH if fresh else 0)
-        step.token = <uint32_t>token
-        step.count += 1
-        if engine.parser.limits != NULL and step.row != NONE:
-            cut[0] = self._expire(step)
-        return -1
-
-    cdef bint _expire(self, Step* step):
-        """End the derivations that have spent their tokens; whether one was cut off. Lock held."""
-        cdef row_t row = step.row
-        cdef state_t state = step.state & STATE
-        cdef bint fresh = step.state & FRESH != 0
-        cdef bint cut = budget_expire(
-            &self.grammar.engine, &row, &state, &fresh, step.begin, step.count
-        )
-        step.row = row
-        step.state = state | (FRESH if fresh else 0)
-        return cut
-
-    cdef row_t _plain(self, Step* step):
-        """The row that masks are made of."""
-        if self.grammar.engine.parser.limits == NULL:
-            return step.row
-        return budget_plain(&self.grammar.engine, step.row)
-
-    cdef bint _end_lexeme(self, Step* step, set_t emitted):
-        """Move ``step`` past the end of the lexeme in progress, if there is one, as ``emitted``.
-
-        NO_SET: as all that it matches. False, and ``step`` is spoilt, if it cannot end. Lock held.
-        """
-        cdef Engine* engine = &self.grammar.engine
-        if step.state & FRESH:
-            return True
-        if emitted == NO_SET:
-            emitted = engine.lexer.states[step.state].accept
-        if emitted == NO_SET:
-            return False
-        if engine.scopes != NULL:
-            if not scopes_end(engine, &step.row, step.state, &step.context, emitted):
-                return False
-        else:
-            engine.parser.clock = step.begin if engine.parser.limits != NULL else NONE
-            step.row = parser_scan(&engine.parser, step.row, emitted)
-            engine.parser.clock = NONE
-        step.state = row_state(&engine.parser, step.row) | FRESH
-        return True
-
-    cdef set_t _eat(self, Step* step, uint32_t token):
-        """Move ``step`` past an end-of-generation token that ends the lexeme in progress only, and
-        as what; NO_SET, and nothing changed, if it does not. Lock held."""
-        cdef Engine* engine = &self.grammar.engine
-        cdef Step after = step[0]
-        cdef uint32_t i, terminal
-        cdef set_t emitted, kept = NO_SET
-        if self.grammar.ends_with_eog == NULL or step.row == NONE or step.state & FRESH:
-            return NO_SET
-        emitted = engine.lexer.states[step.state].accept
-        if emitted == NO_SET or engine.lexer.set_is_skip[emitted]:
-            return NO_SET
-        engine.parser.sorted.size = 0
-        for i in range(engine.lexer.sets.entries[emitted].length):
-            terminal = engine.lexer.sets.entries[emitted].words[i]
-            if self.grammar.ends_with_eog[terminal]:
-                if words_push(&engine.parser.sorted, terminal) < 0:
-                    fault_set(&engine.fault, FAULT_MEMORY)
-                    return NO_SET
-        if engine.parser.sorted.size:
-            kept = lexer_set(
-                &engine.lexer, engine.parser.sorted.at, <uint32_t>engine.parser.sorted.size
-            )
-        if kept == NO_SET or not self._end_lexeme(&after, kept) \
-                or row_dead(&engine.parser, after.row) or engine.fault.code:
-            return NO_SET
-        if engine.scopes != NULL and not scopes_go_on(
-            engine, after.row, after.state & STATE, after.context
-        ):
-            return NO_SET
-        after.token = token
-        step[0] = after
-        return kept
-
-    cdef row_t _token_row(self, Step* step):
-        """The row whose terminals that are tokens may come at ``step``; NONE if there are none.
-
-        A lexeme in progress that matches ends there. Lock held.
-        """
-        cdef Engine* engine = &self.grammar.engine
-        cdef Step after = step[0]
-        if step.row == NONE or engine.token_sets.ids == NULL \
-                or not self._end_lexeme(&after, NO_SET):
-            return NONE
-        if engine.scopes != NULL:
-            return after.row if self._scoped_tokens(&after, NULL) else NONE
-        return after.row if tokens_some(&engine.token_sets, &engine.parser, after.row) else NONE
-
-    cdef bint _scoped_tokens(self, Step* step, uint64_t* bits):
-        """Whether a token may come as a terminal at the beginning of a lexeme, where scopes have a
-        say; all of them are added to ``bits``, unless that is NULL. Lock held."""
-        cdef Engine* engine = &self.grammar.engine
-        cdef uint32_t cursor = 0, terminal
-        cdef set_t emitted
-        cdef row_t row
-        cdef bint found = False
-        while not engine.fault.code:
-            terminal = tokens_next(&engine.token_sets, &engine.parser, step.row, &cursor)
-            if terminal == NONE:
-                break
-            emitted = lexer_set(&engine.lexer, &terminal, 1)
-            row = parser_scan(&engine.parser, step.row, emitted)
-            if row_dead(&engine.parser, row) or not scopes_go_on(
-                engine, row, row_state(&engine.parser, row), step.context
-            ):
-                continue
-            found = True
-            if bits != NULL:
-                tokens_put(&engine.token_sets, terminal, bits)
-        return found
-
-    cdef set_t _take(self, Step* step, uint32_t token):
-        """Move ``step`` past a token that is a terminal, and which ones; NO_SET, and nothing
-        changed, if it is none. Lock held."""
-        cdef Engine* engine = &self.grammar.engine
-        cdef Step after = step[0]
-        cdef set_t emitted
-        if not self._end_lexeme(&after, NO_SET) or not row_takes_tokens(&engine.parser, after.row):
-            return NO_SET
-        emitted = tokens_match(&engine.token_sets, &engine.parser, after.row, token)
-        if emitted == NO_SET:
-            return NO_SET
-        engine.parser.clock = step.count if engine.parser.limits != NULL else NONE
-        after.row = parser_scan(&engine.parser, after.row, emitted)
-        engine.parser.clock = NONE
-        if engine.fault.code or row_dead(&engine.parser, after.row):
-            return NO_SET
-        after.state = row_state(&engine.parser, after.row) | FRESH
-        if engine.scopes != NULL and not scopes_go_on(
-            engine, after.row, after.state & STATE, after.context
-        ):
-            return NO_SET
-        after.token = token
-        step[0] = after
-        return emitted
-
     cdef int _reserve(self, uint32_t extra) except -1:
         """Make room for so many more steps."""
-        cdef uint32_t room = self.room
-        cdef Step* grown
-        if self.count + extra >= room:
-            while self.count + extra >= room:
-                room *= 2
-            grown = <Step*>realloc(self.steps, <size_t>room * sizeof(Step))
-            if grown == NULL:
-                raise MemoryError
-            self.steps = grown
-            self.room = room
+        if steps_reserve(&self.steps, &self.room, self.count + extra + 1) < 0:
+            raise MemoryError
         return 0
+
+    cdef int _advance(self, Step* step, int64_t token):
+        """:c:func:`step_advance`, without the GIL where that may take a mask; lock held."""
+        cdef int fitting
+        if self.grammar.engine.parser.limits == NULL:
+            return step_advance(self.program, step, token, self.scratch)
+        with nogil:
+            fitting = step_advance(self.program, step, token, self.scratch)
+        return fitting
 
     cdef object _rejection(self, given, int64_t token, int fitting):
         cdef Step* step = &self.steps[self.count]
@@ -472,11 +230,7 @@ cdef class Matcher:
     def copy(self):
         """A matcher in the same state, independent from here on. Linear in the tokens consumed."""
         cdef Matcher other = Matcher.__new__(Matcher, self.grammar)
-        cdef Step* grown = <Step*>realloc(other.steps, self.room * sizeof(Step))
-        if grown == NULL:
-            raise MemoryError
-        other.steps = grown
-        other.room = self.room
+        other._reserve(self.count)
         other.count = self.count
         memcpy(other.steps, self.steps, (self.count + 1) * sizeof(Step))
         return other
@@ -488,25 +242,10 @@ cdef class Matcher:
 
     # ------------------------------------------------------------ state
 
-    cdef bint _accepts(self, Step* step):
-        """Whether the text is complete; lock held."""
-        if step.row == NONE:
-            return step.state != CUT
-        if self.grammar.engine.exact != NULL:
-            return exact_accepts(&self.grammar.engine, step.row)
-        if self.grammar.engine.scopes != NULL:
-            return scopes_accept(
-                &self.grammar.engine, step.row, step.state & STATE, step.state & FRESH != 0,
-                step.context
-            )
-        return engine_accepts(
-            &self.grammar.engine, self._plain(step), step.state & STATE, step.state & FRESH != 0
-        )
-
     def is_accepting(self):
         """Whether the text so far is complete, so that it may end here."""
         self.grammar.acquire()
-        accepts = self._accepts(&self.steps[self.count])
+        accepts = step_accepts(self.program, &self.steps[self.count])
         self.grammar.release()
         return accepts
 
@@ -521,15 +260,16 @@ cdef class Matcher:
             return "eog"
         self.grammar.acquire()
         if self.grammar.engine.exact != NULL:
-            complete = exact_ends(&self.grammar.engine, step.row) and self._accepts(step)
+            complete = exact_ends(&self.grammar.engine, step.row) \
+                and step_accepts(self.program, step)
         else:
-            complete = step.state == (DEAD | FRESH) and self._accepts(step)
+            complete = step.state == (DEAD | FRESH) and step_accepts(self.program, step)
         if not complete and self.grammar.engine.scopes != NULL:
             complete = scopes_are_complete(
                 &self.grammar.engine, step.row, step.state & STATE, step.state & FRESH != 0,
                 step.context
             )
-        complete = complete and self._token_row(step) == NONE
+        complete = complete and step_token_row(self.program, step) == NONE
         self.grammar.release()
         if not complete and self.count >= self.grammar.max_tokens:
             return "max_tokens"
@@ -557,7 +297,7 @@ cdef class Matcher:
             raise MemoryError
         try:
             self.grammar.acquire()
-            tokens = self._token_row(step)
+            tokens = step_token_row(self.program, step)
             i = 0
             while tokens != NONE:
                 terminal = tokens_next(&engine.token_sets, &engine.parser, tokens, &i)
@@ -660,114 +400,17 @@ cdef class Matcher:
 
     # ------------------------------------------------------------ masks
 
-    cdef void _fill(self, Step* step, uint64_t* bits):
-        """Write the mask of ``step``; lock held. ``bits`` may be half written on a fault."""
-        cdef Engine* engine = &self.grammar.engine
-        cdef Step after = step[0]
-        cdef row_t row = step.row, tokens
-        cdef state_t state = step.state & STATE
-        cdef uint32_t i
-        cdef bint spent = row == NONE or step.count >= self.grammar.max_tokens
-        cdef bint accepts = spent or self._accepts(step) or self._eat(&after, 0) != NO_SET
-        tokens = NONE if spent else self._token_row(step)
-        if not spent and engine.exact != NULL:
-            with nogil:
-                exact_fill(engine, row, bits)
-            self._add_eog(bits, accepts)
-            return
-        if spent:
-            state = DEAD
-        else:
-            state = lexer_saturate(&engine.lexer, state)
-            row = self._plain(step)
-        if engine.fault.code:
-            return
-        if state == DEAD or map_get(
-            &engine.mask_index, WHOLE_MASK, (<uint64_t>row << 32) | state
-        ) != NONE:
-            engine_fill(engine, row, state, bits)
-        else:
-            with nogil:
-                engine_fill(engine, row, state, bits)
-        if state != DEAD and engine.fault.code == 0 and not self._is_idle(step):
-            with nogil:
-                scopes_filter(
-                    engine, row, step.state & STATE, step.state & FRESH != 0, step.context, bits
-                )
-        if tokens != NONE and engine.fault.code == 0:
-            if engine.scopes == NULL:
-                tokens_allow(&engine.token_sets, &engine.parser, tokens, bits)
-            else:
-                after = step[0]
-                self._end_lexeme(&after, NO_SET)
-                self._scoped_tokens(&after, bits)
-        self._add_eog(bits, accepts)
-        if engine.parser.limits != NULL and not spent and engine.fault.code == 0 and (
-            self.grammar.has_single or budget_deadline(
-                engine, step.row, step.state & FRESH != 0, step.begin
-            ) <= step.count + 1
-        ):
-            self._spare(step, bits)
-
-    cdef bint _is_idle(self, Step* step):
-        """Whether scopes take nothing from the mask of ``step``."""
-        cdef Engine* engine = &self.grammar.engine
-        return engine.scopes == NULL or step.row == NONE or scopes_are_idle(
-            engine, step.row, step.state & STATE, step.state & FRESH != 0, step.context
-        )
-
-    cdef void _spare(self, Step* step, uint64_t* bits):
-        """Of the tokens in ``bits`` leave those that cut no derivation off, if there are any.
-
-        What has one token left ends with it where it can. Lock held; steps over every token.
-        """
-        cdef Engine* engine = &self.grammar.engine
-        cdef Step after
-        cdef Words cutting
-        cdef uint32_t i, j
-        cdef size_t allowed = 0
-        cdef uint64_t left
-        cdef bint cut
-        memset(&cutting, 0, sizeof(Words))
-        for i in range(engine.words):
-            left = bits[i]
-            for j in range(64):
-                if not (left >> j) & 1:
-                    continue
-                allowed += 1
-                cut = False
-                after = step[0]
-                self._move(&after, 64 * i + j, &cut)
-                if cut and words_push(&cutting, 64 * i + j) < 0:
-                    fault_set(&engine.fault, FAULT_MEMORY)
-        if cutting.size < allowed:
-            for i in range(<uint32_t>cutting.size):
-                bits[cutting.at[i] >> 6] &= ~(<uint64_t>1 << (cutting.at[i] & 63))
-        words_free(&cutting)
-
     cdef int _write(self, int32_t* out) except -1:
         """Write the mask of this state to ``ceil(V / 32)`` words."""
-        cdef Engine* engine = &self.grammar.engine
-        cdef size_t words = (<size_t>self.grammar.trie.vocabulary_size + 31) // 32
-        cdef bint direct = words % 2 == 0 and <size_t>out % 8 == 0 \
-            and engine.token_sets.ids == NULL and engine.parser.limits == NULL
-        cdef uint64_t* bits
+        cdef Step* step = &self.steps[self.count]
         self.grammar.acquire()
-        # What may fail must not be seen half done: then the mask is made in the scratch.
-        direct = direct and self._is_idle(&self.steps[self.count])
-        bits = <uint64_t*>out if direct else self.scratch
-        self._fill(&self.steps[self.count], bits)
+        if step_is_known(self.program, step):
+            step_mask(self.program, step, out, self.scratch)
+        else:
+            with nogil:
+                step_mask(self.program, step, out, self.scratch)
         self.grammar.release()
-        if not direct:
-            memcpy(out, bits, words * 4)
         return 0
-
-    cdef void _add_eog(self, uint64_t* bits, bint accepts) noexcept:
-        """Allow end-of-generation tokens where the text may end."""
-        cdef uint32_t i
-        if accepts:
-            for i in range(self.grammar.eog_count):
-                bits[self.grammar.eog[i] >> 6] |= <uint64_t>1 << (self.grammar.eog[i] & 63)
 
     def fill_bitmask(self, mask, row=0):
         """Write which tokens are allowed next to row ``row`` of ``mask``.
@@ -833,8 +476,8 @@ cdef class Matcher:
         if row == NONE or not self.grammar.forcing or self.count >= self.grammar.max_tokens:
             return 0
         if engine.scopes != NULL and others:
-            while count < FORCED_LIMIT and self._token_row(&at) == NONE \
-                    and self._eat(&at, 0) == NO_SET and scopes_forced(
+            while count < FORCED_LIMIT and step_token_row(self.program, &at) == NONE \
+                    and step_eat(self.program, &at, 0) == NO_SET and scopes_forced(
                 engine, row, state, fresh, at.context, out + count, 1
             ) and scopes_read(engine, &row, &state, &fresh, &at.context, out + count, 1):
                 at.row = row
@@ -863,7 +506,8 @@ cdef class Matcher:
             if others:
                 at.row = row
                 at.state = state | (FRESH if fresh else 0)
-                if self._token_row(&at) != NONE or self._eat(&at, 0) != NO_SET:
+                if step_token_row(self.program, &at) != NONE \
+                        or step_eat(self.program, &at, 0) != NO_SET:
                     break
             found = 256
             for byte in range(256):
@@ -956,8 +600,8 @@ cdef class Matcher:
         if step.state != (DEAD | FRESH):
             return NONE
         self.grammar.acquire()
-        row = self._token_row(step)
-        if row != NONE and not self._accepts(step):
+        row = step_token_row(self.program, step)
+        if row != NONE and not step_accepts(self.program, step):
             token = tokens_only(&self.grammar.engine.token_sets, &self.grammar.engine.parser, row)
         self.grammar.release()
         return token
@@ -1014,7 +658,7 @@ cdef class Matcher:
         cdef bint fresh = step.state & FRESH != 0
         self.grammar.acquire()
         if row != NONE:
-            row = self._plain(&step)
+            row = step_plain(self.program, &step)
         if row != NONE and self.grammar.engine.exact != NULL:
             while fits < length:
                 row = exact_step(&self.grammar.engine, step.row, data[fits])
@@ -1035,7 +679,7 @@ cdef class Matcher:
                 fits += 1
             step.row = row
             step.state = state | (FRESH if fresh else 0)
-        complete = fits == length and self._accepts(&step)
+        complete = fits == length and step_accepts(self.program, &step)
         self.grammar.release()
         return Explanation(text, fits, complete, self._expected(&step), self._rule_path(&step))
 
@@ -1107,7 +751,7 @@ cdef class Matcher:
         for i in range(self.count):
             step = self.steps[i]
             if step.row != NONE:
-                step.row = self._plain(&step)
+                step.row = step_plain(self.program, &step)
             if step.state & FRESH:
                 begin = text.size
             if self.steps[i + 1].row == NONE:
@@ -1117,12 +761,12 @@ cdef class Matcher:
             token = self.steps[i + 1].token
             emitted = NO_SET
             if self.grammar.is_eog[token]:
-                emitted = self._eat(&step, token)
+                emitted = step_eat(self.program, &step, token)
                 if emitted != NO_SET:
                     text_lexeme(text, engine, emitted, begin, text.size)
                     continue
             if engine.token_sets.ids != NULL:
-                emitted = self._take(&step, token)
+                emitted = step_take(self.program, &step, token)
             if emitted != NO_SET:
                 if not self.steps[i].state & FRESH:
                     step.state = self.steps[i].state
@@ -1146,7 +790,7 @@ cdef class Matcher:
                 return
         step = self.steps[count]
         if not complete[0]:
-            complete[0] = self._accepts(&step)
+            complete[0] = step_accepts(self.program, &step)
         if step.state & FRESH:
             return
         if complete[0]:
