@@ -9,13 +9,14 @@ after which generation goes on unconstrained. :class:`LogitsProcessor` makes up 
   new completion has begun.
 * It never raises in the call. An error ends the completion with an end-of-generation token and is
   then raised from the call that samples, ``create_completion`` and the like, through the sampler of
-  that one completion (:class:`_RaisingSample`).
+  that one completion (:class:`llgx.llama.binding.RaisingSample`).
 
 Invariant: after a call at least one token has a finite logit, and as long as there was no error,
 each such token is one that the grammar allows. Cost per token: the matcher's mask, and one pass
 over the logits without the GIL (about 0.3 ms for 262,144 tokens).
 
-It is the one way into llama-cpp-python for now: ``grammar=`` takes llama.cpp's own grammars only.
+``grammar=`` (:mod:`llgx.llama.grammar`) does without a call of Python per token, and also follows
+speculative decoding; a logits processor combines with others.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,10 +36,16 @@ from numpy.typing import NDArray
 from llgx._compiled import CompiledGrammar
 from llgx._core import Matcher
 from llgx.bitmask import allocate_token_bitmask
-from llgx.errors import LlgxError, VocabularyError
+from llgx.errors import LlgxError
 from llgx.grammar import Grammar
 from llgx.llama import _native
-from llgx.vocabulary import Vocabulary
+from llgx.llama.binding import (
+    OnError,
+    RaisingSample,
+    check_on_error,
+    compiled_for,
+    vocabulary_with_end,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -47,7 +54,6 @@ __all__ = ["LogitsProcessor", "LogitsProcessorList", "logits_processors"]
 
 Scores: TypeAlias = NDArray[Any]
 Processor: TypeAlias = Callable[[NDArray[Any], Scores], Scores]
-OnError: TypeAlias = Literal["raise", "continue"]
 
 _logger: Final = logging.getLogger("llgx.llama")
 
@@ -178,20 +184,15 @@ class LogitsProcessor:
         *,
         on_error: OnError = "raise",
     ) -> None:
-        if on_error not in ("raise", "continue"):
-            raise ValueError(f'on_error is "raise" or "continue", not {on_error!r}')
-        vocabulary = llm if isinstance(llm, Vocabulary) else Vocabulary.from_llama(llm)
-        if not vocabulary.eog:
-            raise VocabularyError(
-                f"{vocabulary!r} has no end-of-generation token, so that a completion could not end"
-            )
+        check_on_error(on_error)
+        vocabulary = vocabulary_with_end(llm)
         # Weakly: the model holds its last sampler, and that this processor.
         self._llm: Callable[[], Any] = weakref.ref(llm)
         self._vocabulary = vocabulary
         self._on_error = on_error
         self._mask = allocate_token_bitmask(1, len(vocabulary))
         self._follower = _Follower()
-        self.matcher = Matcher(_compiled(grammar, vocabulary))
+        self.matcher = Matcher(compiled_for(grammar, vocabulary))
         self.error: BaseException | None = None
         self.is_reported = False
         self.is_lifted = False
@@ -235,13 +236,18 @@ class LogitsProcessor:
             self.is_reported = True
             raise self.error
 
+    def report(self) -> None:
+        """Raise the error that ended the completion, unless it lifted the constraint."""
+        if not self.is_lifted:
+            self.raise_if_failed()
+
     # ------------------------------------------------------------------ following the completion
 
     def _follow(self, input_ids: NDArray[Any]) -> None:
         """Bring the matcher to where ``input_ids`` end."""
         sampler = _sampler_at_work(self._llm(), input_ids)
         if sampler is not None:
-            _RaisingSample.install(sampler, self)
+            RaisingSample.install(sampler, self)
         event = self._follower.observe(input_ids, sampler)
         if event is _Event.RESUME:
             added = self._follower.added
@@ -297,21 +303,6 @@ class LogitsProcessor:
             _logger.error("constrained generation cannot be ended: %s", error)
             return scores
         return row
-
-
-def _compiled(grammar: str | Grammar | CompiledGrammar, vocabulary: Vocabulary) -> CompiledGrammar:
-    if isinstance(grammar, str):
-        grammar = Grammar.from_lark(grammar)
-    if isinstance(grammar, Grammar):
-        return grammar.compile(vocabulary)
-    if not isinstance(grammar, CompiledGrammar):
-        raise TypeError(
-            f"a grammar is Lark text, a Grammar or a CompiledGrammar, not {type(grammar).__name__}"
-        )
-    other = grammar.vocabulary
-    if other is not vocabulary and other.fingerprint != vocabulary.fingerprint:
-        raise VocabularyError(f"the grammar is compiled for {other!r}, not for {vocabulary!r}")
-    return grammar
 
 
 def _float_row(scores: Scores) -> Scores:
@@ -413,36 +404,3 @@ def _sampler_at_work(llm: Any, input_ids: NDArray[Any]) -> Any:
     if isinstance(buffer, np.ndarray) and np.may_share_memory(buffer, input_ids):
         return getattr(llm, "_sampler", None)
     return None
-
-
-class _RaisingSample:
-    """``sampler.sample`` of one completion, which raises what its logits processors ran into.
-
-    It is set on the sampler chain that ``generate`` made for that completion and goes with it; no
-    class and no model is changed. The first token of a completion is sampled before it is in place.
-    """
-
-    __slots__ = ("_processors", "_sampler")
-
-    def __init__(self, sampler: Any) -> None:
-        # Weakly, or the chain, and with it a hold on the model, would last until the next garbage
-        # collection.
-        self._sampler: Callable[[], Any] = weakref.ref(sampler)
-        self._processors: list[LogitsProcessor] = []
-
-    @classmethod
-    def install(cls, sampler: Any, processor: LogitsProcessor) -> None:
-        """Let ``sampler`` raise the errors of ``processor``."""
-        present = vars(sampler).get("sample")
-        if not isinstance(present, cls):
-            present = sampler.sample = cls(sampler)
-        if processor not in present._processors:
-            present._processors.append(processor)
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        sampler = self._sampler()
-        token = type(sampler).sample(sampler, *arguments, **options)
-        for processor in self._processors:
-            if not processor.is_lifted:
-                processor.raise_if_failed()
-        return token

@@ -1,0 +1,114 @@
+"""What logits processors and samplers share: grammars of a model, errors out of ``sample``.
+
+llama-cpp-python prints and swallows what is raised in a callback, and llama.cpp's callbacks cannot
+raise at all. Both ways of constraining therefore note their errors, and :class:`RaisingSample`
+raises them from ``LlamaSampler.sample``, which is called from ``Llama.generate`` and so from
+``create_completion``, chat and streams.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, Literal, Protocol, TypeAlias
+
+from llgx._compiled import CompiledGrammar
+from llgx.errors import VocabularyError
+from llgx.grammar import Grammar
+from llgx.vocabulary import Vocabulary
+
+__all__ = [
+    "OnError",
+    "RaisingSample",
+    "check_on_error",
+    "compiled_for",
+    "vocabulary_with_end",
+]
+
+OnError: TypeAlias = Literal["raise", "continue"]
+
+
+class Source(Protocol):
+    """Something that notes errors while a token is sampled."""
+
+    def report(self) -> None:
+        """Raise what went wrong, or print it if generation is to go on."""
+
+
+class RaisingSample:
+    """``sampler.sample`` of one sampler chain, which raises what its ``sources`` ran into.
+
+    It is set on the ``LlamaSampler`` that ``generate`` made for one completion and goes with it; no
+    class and no model is changed.
+    """
+
+    __slots__ = ("_sampler", "sources")
+
+    def __init__(self, sampler: Any) -> None:
+        # Weakly, or the chain, and with it a hold on the model, would last until the next garbage
+        # collection.
+        self._sampler: Callable[[], Any] = weakref.ref(sampler)
+        self.sources: list[Source] = []
+
+    @classmethod
+    def install(cls, sampler: Any, source: Source) -> None:
+        """Let ``sampler`` raise the errors of ``source``."""
+        present = cls.of(sampler)
+        if present is None:
+            present = sampler.sample = cls(sampler)
+        if source not in present.sources:
+            present.sources.append(source)
+
+    @classmethod
+    def of(cls, sampler: Any) -> RaisingSample | None:
+        """What is installed on ``sampler``."""
+        present = vars(sampler).get("sample")
+        return present if isinstance(present, cls) else None
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        sampler = self._sampler()
+        token = type(sampler).sample(sampler, *arguments, **options)
+        for source in self.sources:
+            source.report()
+        return token
+
+
+def check_on_error(on_error: OnError) -> None:
+    """Raise ``ValueError`` if ``on_error`` is none of its values."""
+    if on_error not in ("raise", "continue"):
+        raise ValueError(f'on_error is "raise" or "continue", not {on_error!r}')
+
+
+def vocabulary_with_end(llm: Any) -> Vocabulary:
+    """The vocabulary of ``llm``, which may be one itself.
+
+    Raises :class:`VocabularyError` if it has no end-of-generation token.
+    """
+    vocabulary = llm if isinstance(llm, Vocabulary) else Vocabulary.from_llama(llm)
+    if not vocabulary.eog:
+        raise VocabularyError(
+            f"{vocabulary!r} has no end-of-generation token, so that a completion could not end"
+        )
+    return vocabulary
+
+
+def compiled_for(
+    grammar: str | Grammar | CompiledGrammar, vocabulary: Vocabulary
+) -> CompiledGrammar:
+    """``grammar`` (text is Lark) compiled for ``vocabulary``.
+
+    Raises what compiling raises, ``TypeError`` for what is no grammar, and
+    :class:`VocabularyError` for one that is compiled for another vocabulary.
+    """
+    if isinstance(grammar, str):
+        grammar = Grammar.from_lark(grammar)
+    if isinstance(grammar, Grammar):
+        return grammar.compile(vocabulary)
+    if not isinstance(grammar, CompiledGrammar):
+        raise TypeError(
+            f"a grammar is Lark text, a Grammar or a CompiledGrammar, not {type(grammar).__name__}"
+        )
+    other: Vocabulary = grammar.vocabulary
+    if other is not vocabulary and other.fingerprint != vocabulary.fingerprint:
+        raise VocabularyError(f"the grammar is compiled for {other!r}, not for {vocabulary!r}")
+    return grammar
