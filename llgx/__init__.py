@@ -5,6 +5,8 @@ The public names; the modules behind them are documented in docs/architecture.md
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from llgx._compiled import CompiledGrammar
 from llgx._core import Matcher, fill_bitmasks
 from llgx.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
@@ -26,6 +28,11 @@ from llgx.llama import LogitsProcessor, LogitsProcessorList, logits_processors
 from llgx.structural_tag import SpecialToken, StructuralTag
 from llgx.vocabulary import Vocabulary
 
+if TYPE_CHECKING:
+    from llgx.llama.grammar import LlamaGrammar as LlamaGrammar
+    from llgx.llama.install import install, uninstall
+    from llgx.llama.sampler import Sampler, sampler
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -40,6 +47,7 @@ __all__ = [
     "LogitsProcessor",
     "LogitsProcessorList",
     "Matcher",
+    "Sampler",
     "SchemaError",
     "Shortcuts",
     "SpecialToken",
@@ -51,7 +59,34 @@ __all__ = [
     "apply_token_bitmask_inplace",
     "fill_bitmasks",
     "gbnf_to_lark",
+    "install",
     "json_schema_to_grammar",
     "lint_schema",
     "logits_processors",
+    "sampler",
+    "uninstall",
 ]
+
+# Imported when first asked for. LlamaGrammar needs llama-cpp-python for that, and so is not among
+# the names of a star import.
+_LAZY = {
+    "LlamaGrammar": "llgx.llama.grammar",
+    "Sampler": "llgx.llama.sampler",
+    "install": "llgx.llama.install",
+    "sampler": "llgx.llama.sampler",
+    "uninstall": "llgx.llama.install",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

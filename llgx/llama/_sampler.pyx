@@ -51,8 +51,8 @@ cdef extern from "Python.h" nogil:
 
 cdef extern from *:
     """
-    /* Pointers of a sampler's interface. llama.cpp keeps the address, and reads as many of them as
-       its version has: 6 to 12 so far. Those that are not set are NULL, which it may always find. */
+    /* A sampler's interface. llama.cpp keeps the address, and reads as many pointers as its version
+       has: 6 to 12 so far. Those that are not set are NULL, which all but ``apply`` may be. */
     static void *llgx_interface[24];
     #if defined(__GNUC__) || defined(__clang__)
     #define llgx_lowest_bit(word) ((unsigned)__builtin_ctzll(word))
@@ -126,7 +126,8 @@ cdef struct Context:
     int64_t token            # that was refused
     int injected             # faults of tests, by Point
 
-cdef PyThread_type_lock _lock = PyThread_allocate_lock()  # of all ``references`` and of what follows
+# Of all ``references`` and of what follows.
+cdef PyThread_type_lock _lock = PyThread_allocate_lock()
 cdef Family* _to_give_back = NULL
 cdef bint _ending = False    # the interpreter: nothing is given back any more
 cdef size_t _given_back = 0
@@ -540,7 +541,7 @@ cdef class SamplerState:
 
     @staticmethod
     def of(uintptr_t address):
-        """The state of the ``llama_sampler`` at ``address``, or None if it is no sampler of llgx."""
+        """The state of the ``llama_sampler`` at ``address``; None if it is no sampler of llgx."""
         cdef Sampler* sampler = <Sampler*>address
         cdef SamplerState state
         if sampler == NULL or sampler.interface != <const void*>interface:

@@ -1,0 +1,189 @@
+"""``grammar=`` of llama-cpp-python: one hook on ``LlamaSampler.add_grammar``.
+
+``Llama`` makes one sampler chain for each generation and has the grammar added to it by this
+method, in completion and in chat. The hook adds a sampler of llgx for a :class:`LlamaGrammar` of
+llgx and for any grammar whose text is one for llgx; other text is GBNF and goes to llama.cpp as
+before, except that what it cannot read is an error and no crash.
+
+Invariant: each generation begins with a fresh state. The hook is in place as long as one of those
+who asked for it needs it; without it, nothing of llama-cpp-python is changed.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from llgx.errors import GrammarError, LlgxError
+from llgx.grammar import Grammar
+from llgx.llama.binding import OnError
+from llgx.llama.gbnf_guard import check_gbnf, refused_by_llama_cpp
+from llgx.llama.patching import Patches
+from llgx.llama.sampler import Sampler
+
+__all__ = ["add_hook", "is_llgx_text", "remove_hook", "sampler_for"]
+
+_MARKERS: Final = ("%llguidance", "{")
+
+_lock = threading.Lock()
+_patches: Patches | None = None
+_users: set[str] = set()
+
+
+def is_llgx_text(text: str) -> bool:
+    """Whether grammar text is for llgx: Lark after ``%llguidance``, or several grammars as JSON."""
+    return text.lstrip().startswith(_MARKERS)
+
+
+def add_hook(user: str) -> None:
+    """Put the hook in place, for ``user`` too. Cheap when it is.
+
+    Raises :class:`LlgxError` if this version of llama-cpp-python has no such method, and changes
+    nothing then.
+    """
+    global _patches
+    if user in _users:
+        return
+    with _lock:
+        if _patches is None:
+            _patches = _make_patches()
+        _patches.apply()
+        _users.add(user)
+
+
+def remove_hook(user: str | None = None) -> None:
+    """Take the hook back, unless someone other than ``user`` needs it; without ``user`` always."""
+    with _lock:
+        if user is None:
+            _users.clear()
+        else:
+            _users.discard(user)
+        if not _users and _patches is not None:
+            _patches.undo()
+
+
+def unknown_internals() -> list[str]:
+    """What the hook relies on and llama-cpp-python does not have; empty if all is there."""
+    from llama_cpp import _internals, llama_cpp
+
+    method = getattr(getattr(_internals, "LlamaSampler", None), "add_grammar", None)
+    problems = []
+    if method is None or list(inspect.signature(method).parameters) != ["self", "model", "grammar"]:
+        problems.append("LlamaSampler.add_grammar(model, grammar)")
+    for name in ("llama_sampler_init_grammar", "llama_sampler_chain_add", "llama_sampler_init"):
+        if not hasattr(llama_cpp, name):
+            problems.append(name)
+    return problems
+
+
+def refuse_unknown(problems: list[str]) -> None:
+    """Raise :class:`LlgxError` if there are any ``problems``."""
+    if problems:
+        import llama_cpp
+
+        raise LlgxError(
+            f"llama-cpp-python {llama_cpp.__version__} is not known to this version of llgx: it "
+            f"lacks {', '.join(problems)}. Nothing was changed. llgx.logits_processors and "
+            "llgx.sampler do without."
+        )
+
+
+def _make_patches() -> Patches:
+    from llama_cpp import _internals
+
+    refuse_unknown(unknown_internals())
+    patches = Patches()
+    patches.plan(
+        _internals.LlamaSampler, "add_grammar", lambda original: _add_grammar(patches, original)
+    )
+    if hasattr(_internals.LlamaSampler, "add_grammar_lazy_patterns"):
+        patches.plan(
+            _internals.LlamaSampler,
+            "add_grammar_lazy_patterns",
+            lambda original: _add_lazy(patches, original),
+        )
+    return patches
+
+
+def _add_grammar(patches: Patches, original: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(original)
+    def add_grammar(self: Any, model: Any, grammar: Any) -> None:
+        if not patches.is_active:
+            original(self, model, grammar)
+            return
+        constraint = sampler_for(model, grammar)
+        if constraint is not None:
+            constraint.add_to(self)
+            return
+        from llama_cpp import llama_cpp
+
+        # The original adds what llama.cpp answers without looking at it.
+        llama_cpp.llama_sampler_chain_add(
+            self.sampler, gbnf_sampler(model.vocab, grammar._grammar, grammar._root)
+        )
+
+    return add_grammar
+
+
+def _add_lazy(patches: Patches, original: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(original)
+    def add_grammar_lazy_patterns(
+        self: Any, model: Any, grammar: Any, *arguments: Any, **options: Any
+    ) -> None:
+        if patches.is_active and _request(grammar) is not None:
+            raise LlgxError(
+                "patterns that start a grammar are for GBNF; with llgx the free text belongs to "
+                "the grammar: Grammar.from_structural_tags"
+            )
+        original(self, model, grammar, *arguments, **options)
+
+    return add_grammar_lazy_patterns
+
+
+def gbnf_sampler(vocab: Any, text: str, root: str) -> Any:
+    """llama.cpp's own sampler for GBNF. Raises :class:`GrammarError` where it makes none."""
+    from llama_cpp import llama_cpp
+
+    check_gbnf(text)
+    pointer = llama_cpp.llama_sampler_init_grammar(
+        vocab, text.encode("utf-8"), root.encode("utf-8")
+    )
+    if not pointer:
+        raise refused_by_llama_cpp(text)
+    return pointer
+
+
+def sampler_for(model: Any, grammar: Any) -> Sampler | None:
+    """A sampler for a ``grammar=`` argument; None if it is GBNF for llama.cpp.
+
+    ``model`` is a ``LlamaModel`` or the address of a vocabulary. Raises what compiling raises.
+    """
+    request = _request(grammar)
+    if request is None:
+        return None
+    described, on_error = request
+    return Sampler(model, described, on_error=on_error)
+
+
+def _request(grammar: Any) -> tuple[Grammar, OnError] | None:
+    """The grammar in a ``grammar=`` argument, and what is to happen on errors."""
+    described = getattr(grammar, "grammar", None)
+    on_error: OnError = getattr(grammar, "on_error", "raise")
+    if isinstance(described, Grammar):
+        return described, on_error
+    text = grammar if isinstance(grammar, str) else getattr(grammar, "_grammar", None)
+    if not isinstance(text, str):
+        raise GrammarError(
+            f"grammar= takes a llgx.LlamaGrammar or a llama_cpp.LlamaGrammar, not "
+            f"{type(grammar).__name__}"
+        )
+    return (grammar_of(text), on_error) if is_llgx_text(text) else None
+
+
+@functools.lru_cache(maxsize=64)
+def grammar_of(text: str) -> Grammar:
+    """The grammar of a text for llgx; read once for the texts used last."""
+    return Grammar.from_string(text)
