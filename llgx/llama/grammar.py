@@ -16,12 +16,13 @@ from llgx.grammar import Grammar
 from llgx.llama.binding import OnError, check_on_error
 from llgx.llama.gbnf_guard import check_gbnf
 from llgx.llama.hooks import add_hook, is_llgx_text
+from llgx.llama.schemas import WHITESPACE
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 try:
-    from llama_cpp import LlamaGrammar as _LlamaGrammar
+    from llama_cpp.llama_grammar import LlamaGrammar as _LlamaGrammar
 except ImportError as error:
     raise ImportError(
         "LlamaGrammar needs llama-cpp-python 0.3.8 or later: pip install 'llgx[llama]'"
@@ -32,7 +33,7 @@ __all__ = ["LlamaGrammar"]
 _HEADER = "%llguidance {}\n"
 
 
-class LlamaGrammar(_LlamaGrammar):  # type: ignore[misc]
+class LlamaGrammar(_LlamaGrammar):
     """A grammar for ``grammar=`` of ``create_completion``, ``create_chat_completion`` and the like.
 
     Made by the class methods. ``grammar`` is the :class:`llgx.Grammar`, or None for GBNF that
@@ -100,8 +101,11 @@ class LlamaGrammar(_LlamaGrammar):  # type: ignore[misc]
 
         ``json_schema`` is a dict, JSON text, a bool, a pydantic model or ``TypeAdapter``, a
         dataclass or a ``TypedDict``; ``options`` and what is raised are those of
-        :meth:`llgx.Grammar.from_json_schema`.
+        :meth:`llgx.Grammar.from_json_schema`. White space is bounded unless ``whitespace`` or
+        ``indent`` says otherwise: one blank, or a line end and up to 20 blanks and tabs.
         """
+        if not {"whitespace", "indent"} & options.keys():
+            options["whitespace"] = WHITESPACE
         return cls.from_grammar(Grammar.from_json_schema(json_schema, **options), on_error=on_error)
 
     @classmethod

@@ -23,6 +23,7 @@ from llgx.llama.binding import OnError
 from llgx.llama.gbnf_guard import check_gbnf, refused_by_llama_cpp
 from llgx.llama.patching import Patches
 from llgx.llama.sampler import Sampler
+from llgx.llama.schemas import schema_in
 
 __all__ = ["add_hook", "is_llgx_text", "remove_hook", "sampler_for"]
 
@@ -170,14 +171,14 @@ def sampler_for(model: Any, grammar: Any) -> Sampler | None:
 
 def _request(grammar: Any) -> tuple[Grammar, OnError] | None:
     """The grammar in a ``grammar=`` argument, and what is to happen on errors."""
-    described = getattr(grammar, "grammar", None)
+    described = grammar if isinstance(grammar, Grammar) else getattr(grammar, "grammar", None)
     on_error: OnError = getattr(grammar, "on_error", "raise")
     if isinstance(described, Grammar):
         return described, on_error
     text = grammar if isinstance(grammar, str) else getattr(grammar, "_grammar", None)
     if not isinstance(text, str):
         raise GrammarError(
-            f"grammar= takes a llgx.LlamaGrammar or a llama_cpp.LlamaGrammar, not "
+            "grammar= takes a llgx.LlamaGrammar, a llgx.Grammar or a llama_cpp.LlamaGrammar, not "
             f"{type(grammar).__name__}"
         )
     return (grammar_of(text), on_error) if is_llgx_text(text) else None
@@ -186,4 +187,6 @@ def _request(grammar: Any) -> tuple[Grammar, OnError] | None:
 @functools.lru_cache(maxsize=64)
 def grammar_of(text: str) -> Grammar:
     """The grammar of a text for llgx; read once for the texts used last."""
-    return Grammar.from_string(text)
+    schema = schema_in(text)
+    # Directly, for the sake of errors with a JSON pointer.
+    return Grammar.from_string(text) if schema is None else Grammar.from_json_schema(schema)

@@ -1,2 +1,244 @@
-def install(): ...
-def uninstall(): ...
+"""``llgx.install()``: llgx wherever llama-cpp-python constrains its output.
+
+What is replaced, and what goes through it:
+
+=========================================  =======================================================
+``LlamaSampler.add_grammar``               ``grammar=`` (see :mod:`llgx.llama.hooks`)
+``llama_cpp.llama_sampler_init_grammar``   ``%llguidance`` in sampler chains made by hand
+``llama_grammar.json_schema_to_gbnf``      ``LlamaGrammar.from_json_schema``, ``response_format``,
+                                           ``tool_choice`` of a function, functionary, multimodal
+``llama_grammar.JSON_GBNF``                JSON without a schema
+``Llama.create_chat_completion``           ``response_format`` of type ``json_schema``, tools with
+                                           "auto" and "required" (see :mod:`llgx.llama.tools`)
+=========================================  =======================================================
+
+The conversion of a schema cannot fail: it gives the text of a grammar for llgx with the schema in
+it, which is compiled where no handler of llama-cpp-python swallows errors and goes on with "any
+JSON": before the chat begins, and when the sampler chain is made.
+
+Invariant: either all of it is in place or nothing. GBNF goes to llama.cpp as before.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+from llgx.errors import GrammarError
+from llgx.llama import tools
+from llgx.llama.binding import compiled_for, vocabulary_with_end
+from llgx.llama.hooks import (
+    add_hook,
+    grammar_of,
+    is_llgx_text,
+    refuse_unknown,
+    remove_hook,
+    sampler_for,
+    unknown_internals,
+)
+from llgx.llama.patching import Patches
+from llgx.llama.schemas import JSON_OBJECT, dump, schema_text
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["Installation", "install", "uninstall"]
+
+_USER: Final = "install"
+_CHAT_PARAMETERS: Final = {
+    "messages", "functions", "function_call", "tools", "tool_choice", "response_format", "grammar",
+    "stream",
+}  # fmt: skip
+
+_lock = threading.RLock()
+_patches: Patches | None = None
+
+
+def install() -> Installation:
+    """Let llgx do all constraining of llama-cpp-python in this process.
+
+    Grammars of llgx then work in every ``grammar=``, JSON schemas in ``response_format`` and
+    ``tools`` are enforced in full, and errors in them are raised. As a context manager the result
+    takes it back at the end of the block, unless it had been in place before::
+
+        with llgx.install():
+            llm.create_chat_completion(messages, response_format={"type": "json_schema", ...})
+
+    Idempotent and safe to call from several threads. Raises ``ImportError`` without
+    llama-cpp-python 0.3.8 or later, and :class:`LlgxError` for a version that has changed where
+    llgx takes hold; nothing is changed then.
+    """
+    global _patches
+    with _lock:
+        if _patches is None:
+            _patches = _make_patches()
+        was_active = _patches.is_active
+        add_hook(_USER)
+        try:
+            _patches.apply()
+        except BaseException:
+            remove_hook(_USER)
+            raise
+        return Installation(is_first=not was_active)
+
+
+def uninstall() -> None:
+    """Take back what :func:`install` did. Grammars that were made keep working.
+
+    For a :class:`LlamaGrammar` of llgx the hook on ``grammar=`` stays in place.
+    """
+    with _lock:
+        if _patches is not None:
+            _patches.undo()
+        remove_hook(_USER)
+
+
+class Installation:
+    """What :func:`install` returns; a context manager that takes the installation back."""
+
+    __slots__ = ("_is_first",)
+
+    def __init__(self, *, is_first: bool) -> None:
+        self._is_first = is_first
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._is_first:
+            uninstall()
+
+
+def _make_patches() -> Patches:
+    try:
+        import llama_cpp
+        from llama_cpp import Llama, llama_grammar
+        from llama_cpp import llama_cpp as low_level
+    except ImportError as error:
+        raise ImportError(
+            "llgx.install needs llama-cpp-python 0.3.8 or later: pip install 'llgx[llama]'"
+        ) from error
+
+    problems = unknown_internals()
+    convert = getattr(llama_grammar, "json_schema_to_gbnf", None)
+    if convert is None or next(iter(inspect.signature(convert).parameters), "") != "schema":
+        problems.append("llama_grammar.json_schema_to_gbnf(schema)")
+    if not isinstance(getattr(llama_grammar, "JSON_GBNF", None), str):
+        problems.append("llama_grammar.JSON_GBNF")
+    chat = getattr(Llama, "create_chat_completion", None)
+    missing = _CHAT_PARAMETERS - set(inspect.signature(chat).parameters) if chat else {"itself"}
+    if missing:
+        problems.append(f"Llama.create_chat_completion ({', '.join(sorted(missing))})")
+    refuse_unknown(problems)
+
+    patches = Patches()
+    for module in (low_level, llama_cpp):
+        patches.plan(module, "llama_sampler_init_grammar", functools.partial(_init, patches))
+    patches.plan(llama_grammar, "json_schema_to_gbnf", _convert)
+    patches.plan(llama_grammar, "JSON_GBNF", lambda original: JSON_OBJECT)
+    patches.plan(Llama, "create_chat_completion", functools.partial(_chat, patches))
+    return patches
+
+
+# --------------------------------------------------------------------------- replacements
+
+
+def _init(patches: Patches, original: Callable[..., Any]) -> Callable[..., Any]:
+    def llama_sampler_init_grammar(vocab: Any, grammar_str: Any, grammar_root: Any, /) -> Any:
+        text = grammar_str.decode("utf-8") if isinstance(grammar_str, bytes) else ""
+        if not patches.is_active or not is_llgx_text(text):
+            return original(vocab, grammar_str, grammar_root)
+        constraint = sampler_for(vocab, text)
+        assert constraint is not None
+        return constraint.release()
+
+    return llama_sampler_init_grammar
+
+
+def _convert(original: Callable[..., str]) -> Callable[..., str]:
+    @functools.wraps(original)
+    def json_schema_to_gbnf(schema: str, prop_order: list[str] | None = None) -> str:
+        return original(schema, prop_order) if prop_order else schema_text(schema)
+
+    return json_schema_to_gbnf
+
+
+def _chat(patches: Patches, original: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def create_chat_completion(*arguments: Any, **options: Any) -> Any:
+        if not patches.is_active:
+            return original(*arguments, **options)
+        call = signature.bind(*arguments, **options)
+        request = call.arguments
+        llm = request["self"]
+        _check_response_format(llm, request)
+        choice = request.get("tool_choice")
+        wanted = request.get("tools")
+        if not wanted or choice == "none":
+            return original(*call.args, **call.kwargs)
+        if isinstance(choice, Mapping):
+            tools.check_chosen(llm, wanted, choice)
+            return original(*call.args, **call.kwargs)
+        if choice not in (None, "auto", "required"):
+            raise GrammarError(
+                f'tool_choice is "none", "auto", "required" or a function, not {choice!r}'
+            )
+        constrained = request.get("grammar") is not None or _wants_json(request)
+        if tools.has_own_tools(llm) or (constrained and choice is None):
+            return original(*call.args, **call.kwargs)
+        if constrained and choice == "auto":
+            raise GrammarError(
+                'tool_choice="auto" allows text or calls, and grammar= or response_format asks for '
+                "a text of another form: give one of them"
+            )
+        plan = tools.plan_calls(llm, wanted, is_required=choice == "required")
+        request["grammar"] = plan.grammar
+        request["messages"] = plan.described(request["messages"])
+        request.pop("response_format", None)
+        return plan.converted(original(*call.args, **call.kwargs))
+
+    return create_chat_completion
+
+
+def _wants_json(request: Mapping[str, Any]) -> bool:
+    response_format = request.get("response_format")
+    return response_format is not None and response_format["type"] != "text"
+
+
+def _check_response_format(llm: Any, request: dict[str, Any]) -> None:
+    """Bring ``response_format`` into the form that handlers know, and compile what is in it."""
+    response_format = request.get("response_format")
+    if response_format is None:
+        return
+    kind = response_format.get("type") if isinstance(response_format, Mapping) else None
+    if kind == "text":
+        return
+    if kind == "json_schema":
+        described = response_format.get("json_schema")
+        if not isinstance(described, Mapping) or "schema" not in described:
+            raise GrammarError('response_format: "json_schema" has to hold a "schema"')
+        response_format = {"type": "json_object", "schema": described["schema"]}
+        request["response_format"] = response_format
+    elif kind != "json_object":
+        raise GrammarError(
+            'response_format has the type "text", "json_object" or "json_schema", not '
+            f"{kind if kind is not None else response_format!r}"
+        )
+    schema = response_format.get("schema")
+    if schema is None:
+        request["response_format"] = {"type": "json_object"}
+        text = JSON_OBJECT
+    else:
+        text = schema_text(dump(schema))
+    compiled_for(grammar_of(text), vocabulary_with_end(llm))
