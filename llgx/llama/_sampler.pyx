@@ -120,7 +120,7 @@ cdef struct Context:
     uint64_t* scratch
     bint is_known            # ``mask`` is up to date
     bint starved             # the last ``apply`` found no candidate that may be chosen
-    bint announces           # says on stderr that the constraint is lifted
+    bint announces           # says on stderr that it has failed
     int failure
     int fault                # its code
     int64_t token            # that was refused
@@ -229,10 +229,11 @@ cdef void _fail(Context* context, int failure, int fault, int64_t token) noexcep
     context.failure = failure
     context.fault = fault
     context.token = token
-    if context.family.lifts and context.announces:
+    if context.announces:
+        fputs("llgx: the grammar cannot be followed any further (Sampler.error says why); ", stderr)
         fputs(
-            "llgx: the grammar cannot be followed any further (Sampler.error says why); "
-            "generation continues unconstrained\n", stderr
+            "generation continues unconstrained\n" if context.family.lifts
+            else "generation ends\n", stderr
         )
 
 
@@ -606,7 +607,7 @@ cdef class SamplerState:
         return <uintptr_t>sampler
 
     def announce(self):
-        """Say on stderr when the constraint is lifted: for callers that do not ask."""
+        """Say on stderr when something goes wrong: for callers that may not ask."""
         self._enter()
         self.context.announces = True
         PyThread_release_lock(self.context.lock)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from llgx.errors import GrammarError, LimitError, LlgxError
+from llgx.errors import GrammarError, LimitError
 from llgx.grammar import Grammar
 
 __all__ = ["check_gbnf", "refused_by_llama_cpp"]
@@ -64,10 +64,12 @@ def check_gbnf(text: str) -> None:
             )
 
 
-def refused_by_llama_cpp(text: str) -> LlgxError:
+def refused_by_llama_cpp(text: str) -> GrammarError:
     """The error for GBNF that llama.cpp made no sampler of; with the position if llgx sees it."""
     try:
         Grammar.from_gbnf(text)
-    except (GrammarError, LimitError) as error:
+    except GrammarError as error:
         return error
+    except LimitError as error:
+        return GrammarError(f"llama.cpp cannot read this GBNF: {error.message}")
     return GrammarError(f"llama.cpp cannot read this GBNF, or it is left-recursive; {_REMEDY}")
