@@ -1,9 +1,10 @@
-"""``llgx.install()`` with a real model: what goes through it, what it changes, what it gives back."""
+"""``llgx.install()`` with a real model: what goes through it, what it changes and gives back."""
 
 from __future__ import annotations
 
 import ctypes
 import inspect
+import itertools
 import json
 import threading
 from collections.abc import Iterator
@@ -51,7 +52,7 @@ WEATHER = {
 }
 NOW = {"type": "function", "function": {"name": "now", "description": "The time"}}
 TOOLS: Any = [WEATHER, NOW]
-MESSAGES: Any = [{"role": "user", "content": "Hello"}]
+MESSAGES: Any = [{"role": "user", "content": "Tell me about Rome."}]
 
 
 @pytest.fixture(scope="module")
@@ -178,7 +179,7 @@ def test_a_chosen_function(
 
 @pytest.mark.usefixtures("installed")
 def test_required_calls(llm: llama_cpp.Llama) -> None:
-    choice = chat(llm, tools=TOOLS, tool_choice="required", max_tokens=25)
+    choice = chat(llm, tools=TOOLS, tool_choice="required", max_tokens=40)
     assert choice["message"]["content"] is None
     first = choice["message"]["tool_calls"][0]
     assert first["function"]["name"] in ("get_weather", "now")
@@ -261,11 +262,8 @@ def test_whole_calls(llm: llama_cpp.Llama, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.usefixtures("installed")
 def test_no_calls_are_wanted(llm: llama_cpp.Llama) -> None:
-    for options in (
-        {"tools": TOOLS, "tool_choice": "none"},
-        {"tools": []},
-        {"tool_choice": "auto"},
-    ):
+    unwanted: list[Any] = [{"tools": TOOLS, "tool_choice": "none"}, {"tools": []}, {}]
+    for options in unwanted:
         assert "tool_calls" not in chat(llm, max_tokens=4, **options)["message"]
     # A grammar of the caller's own wins where no choice was made.
     grammar = llgx.LlamaGrammar.from_lark("start: /[0-9]{3}/")
@@ -332,7 +330,7 @@ def test_calls_are_read_from_any_pieces(
     reader = tools.CallReader(tools._MARKED, NAMES, "id")
     deltas = []
     places = sorted({0, len(text), *(cut % (len(text) + 1) for cut in cuts)})
-    for begin, end in zip(places, places[1:], strict=False):
+    for begin, end in itertools.pairwise(places):
         deltas += reader.feed(text[begin:end])
     deltas += reader.close()
     assert _calls(deltas) == calls
@@ -394,9 +392,9 @@ def test_low_level_samplers(llm: llama_cpp.Llama, module: Any) -> None:
     )
     array = low_level.llama_token_data_array(data, len(vocabulary), -1, False)
     low_level.llama_sampler_apply(pointer, ctypes.byref(array))
-    assert {vocabulary.tokens[data[i].id] for i in range(array.size)} == set(
+    assert {vocabulary.tokens[data[i].id] for i in range(array.size)} == {
         b"%d" % digit for digit in range(10)
-    )
+    }
     low_level.llama_sampler_free(pointer)
     gbnf = module.llama_sampler_init_grammar(vocab, b'root ::= "a"', b"root")
     assert low_level.llama_sampler_name(gbnf) == b"grammar"

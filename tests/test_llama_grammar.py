@@ -106,7 +106,9 @@ def test_json_schema(llm: llama_cpp.Llama) -> None:
 
 def test_json_schema_of_a_model(llm: llama_cpp.Llama) -> None:
     pydantic = pytest.importorskip("pydantic")
-    model = pydantic.create_model("Person", age=(int, pydantic.Field(ge=0, le=9)))
+    model = pydantic.create_model(
+        "Person", __config__={"extra": "forbid"}, age=(int, pydantic.Field(ge=0, le=9))
+    )
     text = complete(llm, LlamaGrammar.from_json_schema(model, whitespace="compact"))
     assert text.startswith('{"age":')
     assert 0 <= model.model_validate_json(text).age <= 9
