@@ -52,7 +52,7 @@ WEATHER = {
 }
 NOW = {"type": "function", "function": {"name": "now", "description": "The time"}}
 TOOLS: Any = [WEATHER, NOW]
-MESSAGES: Any = [{"role": "user", "content": "Tell me about Rome."}]
+MESSAGES: Any = [{"role": "user", "content": "The city of Rome is"}]
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +175,14 @@ def test_a_chosen_function(
     assert call["function"]["name"] == "get_weather"
     arguments = json.loads(call["function"]["arguments"])
     jsonschema.validate(arguments, WEATHER["function"]["parameters"])  # type: ignore[index]
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_chosen_function_without_parameters(llm: llama_cpp.Llama) -> None:
+    chosen = {"type": "function", "function": {"name": "now"}}
+    (call,) = chat(llm, tools=TOOLS, tool_choice=chosen)["message"]["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == {}
+    assert "parameters" not in NOW["function"]  # the caller's tools are as they were
 
 
 @pytest.mark.usefixtures("installed")

@@ -289,6 +289,7 @@ cdef bint _is_in_order(
     cdef size_t begin = 0, end, i
     cdef uint32_t misplaced = 0
     cdef uint32_t odd = 0
+    cdef uint32_t logit      # the bits of the float
     while True:
         begin = _next(bits, begin, size, 0)
         if begin == size:
@@ -296,12 +297,13 @@ cdef bint _is_in_order(
         end = _next(bits, begin, size, <uint64_t>-1)
         for i in range(begin, end):
             misplaced |= <uint32_t>data[i].id ^ <uint32_t>i
-            # False for NaN too.
-            odd |= <uint32_t>(not -FLT_MAX <= data[i].logit <= FLT_MAX)
+            # Carries into the sign where all bits of the exponent are set: infinite, or NaN.
+            memcpy(&logit, &data[i].logit, sizeof(float))
+            odd |= (logit & 0x7FFFFFFF) + 0x00800000
         if misplaced:
             return False
         begin = end
-    is_plain[0] = odd == 0
+    is_plain[0] = odd >> 31 == 0
     return True
 
 

@@ -188,7 +188,8 @@ def _chat(patches: Patches, original: Callable[..., Any]) -> Callable[..., Any]:
         if not wanted or choice == "none":
             return original(*call.args, **call.kwargs)
         if isinstance(choice, Mapping):
-            tools.check_chosen(llm, wanted, choice)
+            request["tools"] = tools.with_parameters(wanted)
+            tools.check_chosen(llm, request["tools"], choice)
             return original(*call.args, **call.kwargs)
         if choice not in (None, "auto", "required"):
             raise GrammarError(

@@ -231,8 +231,9 @@ def samplers_of(chain: Any) -> list[Sampler]:
     Those that were added as objects are the same objects. Linear in the chain.
     """
     present = RaisingSample.of(chain)
-    if present is not None:
-        return [source for source in present.sources if isinstance(source, Sampler)]
+    known = [] if present is None else [s for s in present.sources if isinstance(s, Sampler)]
+    if known:
+        return known
     llama = _llama_cpp()
     states = [
         SamplerState.of(_address(llama.llama_sampler_chain_get(chain.sampler, i)))

@@ -29,7 +29,7 @@ from llgx.structural_tag import StructuralTag
 from llgx.token_sets import special_names
 from llgx.vocabulary import Vocabulary
 
-__all__ = ["Plan", "check_chosen", "has_own_tools", "plan_calls"]
+__all__ = ["Plan", "check_chosen", "has_own_tools", "plan_calls", "with_parameters"]
 
 # Their handlers know "auto" and "required" themselves.
 _OWN_TOOLS: Final = frozenset(
@@ -74,6 +74,17 @@ def check_chosen(llm: Any, tools: Sequence[Any], choice: Mapping[str, Any]) -> N
             compiled_for(grammar_of(schema_text(dump(schema))), vocabulary_with_end(llm))
 
 
+def with_parameters(tools: Sequence[Any]) -> list[Any]:
+    """``tools`` with no parameters where they say nothing of any, which handlers do not expect."""
+    result = []
+    for tool in tools:
+        function = tool.get("function") if isinstance(tool, Mapping) else None
+        if isinstance(function, Mapping) and function.get("parameters") is None:
+            tool = {**tool, "function": {**function, "parameters": _NO_PARAMETERS}}
+        result.append(tool)
+    return result
+
+
 def has_own_tools(llm: Any) -> bool:
     """Whether the chat format of ``llm`` knows "auto" and "required" itself."""
     return llm.chat_handler is None and llm.chat_format in _OWN_TOOLS
@@ -102,7 +113,7 @@ def plan_calls(llm: Any, tools: Sequence[Any], *, is_required: bool) -> Plan:
     grammar = _grammar(form, functions, vocabulary, is_required)
     compiled_for(grammar, vocabulary)
     note = "" if "tools" in template else _description(form, tools, is_required)
-    return Plan(form, [name for name, _ in functions], grammar, note)
+    return Plan(form, [name for name, _ in functions], grammar, note, is_required)
 
 
 def _functions(tools: Sequence[Any]) -> list[tuple[str, Any]]:
@@ -209,6 +220,7 @@ class Plan:
     names: list[str]
     grammar: Grammar
     note: str
+    is_required: bool
 
     def described(self, messages: Sequence[Any]) -> list[Any]:
         """``messages`` with the tools in a system message, if the template does not see to it."""
@@ -225,11 +237,12 @@ class Plan:
             return self._converted_stream(iter(response))
         choices = []
         for choice in response["choices"]:
-            reader = CallReader(self.form, self.names, response["id"])
+            reader = self._reader(response["id"])
             deltas = [*reader.feed(choice["message"].get("content") or ""), *reader.close()]
             text = "".join(delta.get("content", "") for delta in deltas)
-            message = {**choice["message"], "content": text or None if reader.calls else text}
+            message = {**choice["message"], "content": text}
             if reader.calls:
+                message["content"] = text or None
                 message["tool_calls"] = reader.calls
             choices.append(
                 {
@@ -240,13 +253,14 @@ class Plan:
             )
         return {**response, "choices": choices}
 
+    def _reader(self, completion_id: str) -> CallReader:
+        return CallReader(self.form, self.names, completion_id, keeps_text=not self.is_required)
+
     def _converted_stream(self, chunks: Iterator[Any]) -> Iterator[Any]:
         readers: dict[int, CallReader] = {}
         for chunk in chunks:
             for choice in chunk["choices"]:
-                reader = readers.setdefault(
-                    choice["index"], CallReader(self.form, self.names, chunk["id"])
-                )
+                reader = readers.setdefault(choice["index"], self._reader(chunk["id"]))
                 delta = dict(choice["delta"])
                 text = delta.pop("content", None)
                 deltas = reader.feed(text) if text else []
@@ -270,11 +284,20 @@ def _chunk(chunk: Any, choice: Any, delta: Any, reason: str | None) -> Any:
 class CallReader:
     """Reads calls from text that comes in pieces; gives the deltas of a stream.
 
-    ``calls`` are those read so far, as in a message.
+    ``calls`` are those read so far, as in a message. Without ``keeps_text`` what stands between
+    calls, and the beginning of one that was cut off, is no content.
     """
 
-    def __init__(self, form: Format, names: Sequence[str], completion_id: str) -> None:
+    def __init__(
+        self,
+        form: Format,
+        names: Sequence[str],
+        completion_id: str,
+        *,
+        keeps_text: bool = True,
+    ) -> None:
         self._form = form
+        self._keeps_text = keeps_text
         self._begins = {_begin(form, name): name for name in names}
         if form.mark:
             # llama-cpp-python prints nothing for a mark that is a control token.
@@ -356,6 +379,8 @@ class CallReader:
         return 0
 
     def _add_text(self, text: str, deltas: list[dict[str, Any]]) -> None:
+        if not self._keeps_text:
+            return
         text = self._blank + text
         kept = text.rstrip()
         self._blank = text[len(kept) :]
