@@ -40,6 +40,9 @@ GRAMMARS = [
         'start: "abc" | "ab" "12"',
         "start: /[^z]*/",
         'start: "(" start ")" | "x"',
+        'start: w "!"\nw[max_tokens=2]: /[a-z]+/',
+        "start: <[3]> /[0-9]+/ <[4-9]>",
+        '%llguidance {"lexer": "exact"}\nstart: /[a-z]+/ "ab" /[0-9]/',
     )
 ]
 LETTERS = GRAMMARS[0]
