@@ -223,6 +223,11 @@ cdef class Matcher:
             raise ValueError(f"cannot roll back {number} of {self.count} tokens")
         self.count -= <uint32_t>number
 
+    def _place(self):
+        """What follows depends on this alone: (row, lexer state, context). For llgx itself."""
+        cdef Step* step = &self.steps[self.count]
+        return step.row, step.state, step.context
+
     def reset(self):
         """Back to before the first token."""
         self.count = 0

@@ -49,11 +49,11 @@ _SENT: Final = (
 
 
 class Arbiter(Protocol):
-    """Has the last word on each token that is sampled; see ``llgx/llama/closing.py``."""
+    """Has the last word on what is sampled or forced; see ``llgx/llama/closing.py``."""
 
-    def settle(self, matcher: Matcher, token: int) -> list[int] | None:
-        """What is to come in place of ``token``, which was sampled where ``matcher`` stands: None
-        for the token itself, or the whole rest of the text, of at least one token."""
+    def settle(self, matcher: Matcher, tokens: Sequence[int]) -> list[int] | None:
+        """What is to come in place of ``tokens``, where ``matcher`` stands: None for the tokens
+        themselves, or the whole rest of the text, of at least one token."""
 
 
 def jumping(
@@ -121,6 +121,8 @@ def generate_with_jumps(
                 yield from _tail(llm, inner, substitute, token, ahead, stopping_criteria)
                 return
             sent = yield token
+            if substitute.rest is not None:
+                return  # after the end; the chain was told of another token
             if sent is None:
                 # As much as there is room for behind the token itself.
                 room = llm._n_ctx - llm.n_tokens - 1
@@ -150,21 +152,22 @@ def _tail(
     stopping_criteria: Any,
 ) -> Tokens:
     """``token``, which was sampled, the last tokens of the text, and an end-of-generation token."""
-    eog = substitute.end_of(llm)
-    if llm._logits_all and ahead:
+    if not ahead or ahead[-1] not in substitute.matcher.compiled.vocabulary.eog:
+        ahead = [*ahead, substitute.end_of(llm)]
+    if llm._logits_all and len(ahead) > 1:
         # Log-probabilities are read from what was evaluated. The chain has seen another token.
         yield token
-        substitute.planned.extend(ahead)
-        token = inner.send(ahead)
-        for _ in ahead[1:]:
+        substitute.planned.extend(ahead[:-1])
+        token = inner.send(ahead[:-1])
+        for _ in ahead[2:]:
             yield token
             token = inner.send(None)
         yield token
-        yield eog
+        yield ahead[-1]
         return
     yield token
     at = llm.n_tokens
-    for following in (*ahead, eog):
+    for following in ahead:
         # Where the tokens go when they are evaluated; n_tokens stays what has been.
         if at < llm._n_ctx:
             llm.input_ids[at] = token
@@ -232,7 +235,7 @@ class _Substitute:
         else:
             token = type(sampler).sample(sampler, *arguments, **options)
         if self._arbiter is not None and not self.matcher.is_stopped():
-            settled = self._arbiter.settle(self.matcher, token)
+            settled = self._arbiter.settle(self.matcher, (token,))
             if settled is not None:
                 token = settled[0]
                 self.rest = settled[1:]
@@ -244,13 +247,20 @@ class _Substitute:
 
     def look_ahead(self, jump_forward: bool) -> tuple[list[int], bool]:
         """The tokens that come next in any case, and whether the text ends after them."""
+        if self.planned or self.matcher.stop_reason == "eog":
+            return [], False
         if self.rest is not None:
             return self.rest, True
-        if self.planned or not jump_forward or self.matcher.stop_reason == "eog":
+        if not jump_forward:
             return [], False
         ahead = self.matcher.forced_tokens()
         if not ahead:
             return [], self.matcher.is_stopped()
+        if self._arbiter is not None:
+            settled = self._arbiter.settle(self.matcher, ahead)
+            if settled is not None:
+                self.rest = settled
+                return settled, True
         after = self.matcher.copy()
         return ahead, after.try_consume(ahead) == len(ahead) and after.is_stopped()
 

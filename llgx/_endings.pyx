@@ -1,0 +1,267 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: initializedcheck=False, cdivision=True
+"""Short ends of texts: tokens that complete what has been begun, and few of them.
+
+An :class:`Endings` searches breadth-first from the state after a text for one in which the text may
+end, one byte at a time: by the vocabulary's tokens of one byte, and by tokens that the grammar
+names. Bytes of one class behave alike in every terminal, so one of each is tried.
+
+What is found is kept: each state on the way knows its next token and how many are left to the end.
+A later search ends where it meets such a state, after some more states in case there is a shorter
+way past it, so that following a text token by token searches little.
+
+Invariant: a way that is returned is one that the grammar allows, token by token, and its end is
+complete. It need not be the shortest possible; only the first search from a state without known
+ones around it finds that in bytes. No way is returned where none is found within ``limit`` states;
+nothing is kept of such a search.
+
+Cost: about 2 µs for each state that is visited, and one for each byte of the result. The engine's
+lock is held meanwhile, the GIL is not. Memory: 16 bytes for each state that is known.
+"""
+
+from libc.stdint cimport uint32_t, uint64_t, uint8_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memset
+
+from llgx._compiled cimport CompiledGrammar
+from llgx._memory cimport (
+    FAULT_MEMORY, NONE, Map, Words, fault_set, map_clear, map_free, map_get, map_put, words_free,
+    words_push,
+)
+from llgx._sequence cimport Program, Step, step_accepts, step_advance
+
+import weakref
+
+cdef enum:
+    DETOUR = 512  # states that are still visited after the first way was found
+    MOST_KNOWN = 1 << 20
+
+cdef struct Visit:
+    Step step
+    uint32_t before      # index of the visit that led here; NONE for the first
+    uint32_t depth
+
+# Representatives of byte classes, best first.
+cdef bytes _PREFERRED = (
+    b"ae0123456789bcdfghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ _-.,:;\"'{}[]()<>/"
+)
+
+
+cdef class Endings:
+    """Ends of the texts of one compiled grammar.
+
+    ``limit`` is the number of states that a search may visit. Raises ``TypeError`` for what is no
+    :class:`CompiledGrammar`.
+    """
+
+    cdef object reference        # weak: what is known is kept with the vocabulary
+    cdef Program* program        # of the grammar, while it is searched
+    cdef uint32_t limit
+    cdef Words candidates        # tokens that are tried from each state
+    cdef Map known               # (row and state, context) -> index in next and left
+    cdef Words next              # by known state: the token to take
+    cdef Words left              # by known state: tokens to the end
+
+    def __cinit__(self, compiled, limit=20_000):
+        if not isinstance(compiled, CompiledGrammar):
+            raise TypeError(f"a CompiledGrammar is searched, not {type(compiled).__name__}")
+        if limit < 1 or limit > 10_000_000:
+            raise ValueError(f"a search visits between 1 and 10,000,000 states, not {limit}")
+        self.reference = weakref.ref(compiled)
+        self.program = NULL
+        self.limit = limit
+        memset(&self.candidates, 0, sizeof(Words))
+        memset(&self.known, 0, sizeof(Map))
+        memset(&self.next, 0, sizeof(Words))
+        memset(&self.left, 0, sizeof(Words))
+        self._choose_candidates(compiled)
+
+    def __dealloc__(self):
+        words_free(&self.candidates)
+        words_free(&self.next)
+        words_free(&self.left)
+        map_free(&self.known)
+
+    cdef int _choose_candidates(self, CompiledGrammar grammar) except -1:
+        cdef const uint8_t* classes = grammar.engine.lexer.rx.classes
+        cdef Program* program = &grammar.program
+        cdef uint32_t i, intervals, token
+        of_byte = {}
+        for token in range(<uint32_t>program.vocabulary_size):
+            if program.is_text[token] \
+                    and program.text_at[token + 1] - program.text_at[token] == 1:
+                of_byte.setdefault(program.text[program.text_at[token]], token)
+        # Where lexemes are to be distinct, a few characters more keep them short.
+        distinct = 12 if grammar.engine.scopes != NULL else 0
+        seen = set()
+        chosen = []
+        for place, byte in enumerate([*_PREFERRED, *range(256)]):
+            if byte in of_byte and (classes[byte] not in seen or place < distinct):
+                seen.add(classes[byte])
+                chosen.append(of_byte[byte])
+        if grammar.engine.token_sets.ids != NULL:
+            intervals = grammar.engine.token_sets.at[
+                grammar.engine.lexer.terminal_count
+            ]
+            for i in range(intervals):
+                chosen.append(grammar.engine.token_sets.ids[2 * i])
+        for token in dict.fromkeys(chosen):
+            if words_push(&self.candidates, token) < 0:
+                raise MemoryError
+        return 0
+
+    def way(self, place):
+        """Tokens after which a text that stands at ``place`` is complete; None if none are found.
+
+        ``place`` is what :meth:`llgx.Matcher._place` says. Raises :class:`LimitError` where the
+        search passes a cap of the grammar's limits.
+        """
+        cdef CompiledGrammar grammar = self.reference()
+        cdef Words found
+        cdef Step start
+        cdef bint reached = False
+        cdef size_t i
+        if grammar is None:
+            raise ReferenceError("the compiled grammar is gone")
+        start.row, start.state, start.context = place
+        start.token = NONE
+        memset(&found, 0, sizeof(Words))
+        if self.next.size > MOST_KNOWN:
+            map_clear(&self.known)
+            self.next.size = 0
+            self.left.size = 0
+        try:
+            grammar.acquire()
+            self.program = &grammar.program
+            with nogil:
+                reached = self._search(&start, &found)
+            grammar.release()
+            return [found.at[i] for i in range(found.size)] if reached else None
+        finally:
+            words_free(&found)
+
+    cdef bint _search(self, Step* start, Words* found) noexcept nogil:
+        """Append a way from ``start`` to ``found``; whether there is one. The lock is held."""
+        cdef Program* program = self.program
+        cdef Map visited
+        cdef Visit* visits = NULL
+        cdef Visit* at
+        cdef Visit* grown
+        cdef Step after
+        cdef uint32_t room = 256, count = 1, head = 0, i, index, best = NONE, shortest = NONE
+        cdef uint32_t limit = self.limit
+        if step_accepts(program, start):
+            return program.engine.fault.code == 0
+        if self._known_at(start) != NONE:
+            return self._follow(start, found)
+        memset(&visited, 0, sizeof(Map))
+        visits = <Visit*>malloc(room * sizeof(Visit))
+        if visits == NULL:
+            fault_set(&program.engine.fault, FAULT_MEMORY)
+            return False
+        visits[0].step = start[0]
+        visits[0].before = NONE
+        visits[0].depth = 0
+        map_put(&visited, _high(start), start.context, 0)
+        # `best` is the visit whose state is known, or complete, with the shortest way through it.
+        while head < count and head < limit and visits[head].depth + 1 < shortest:
+            for i in range(self.candidates.size):
+                after = visits[head].step
+                if step_advance(program, &after, self.candidates.at[i]) >= 0:
+                    if program.engine.fault.code:
+                        break
+                    continue
+                if program.engine.fault.code:
+                    break
+                if map_get(&visited, _high(&after), after.context) != NONE:
+                    continue
+                if count == room:
+                    grown = <Visit*>realloc(visits, 2 * room * sizeof(Visit))
+                    if grown == NULL:
+                        fault_set(&program.engine.fault, FAULT_MEMORY)
+                        break
+                    visits = grown
+                    room *= 2
+                at = &visits[count]
+                at.step = after
+                at.before = head
+                at.depth = visits[head].depth + 1
+                if map_put(&visited, _high(&after), after.context, count) < 0:
+                    fault_set(&program.engine.fault, FAULT_MEMORY)
+                    break
+                index = self._known_at(&after)
+                if index != NONE:
+                    index = self.left.at[index]
+                elif step_accepts(program, &after):
+                    index = 0
+                if index != NONE and at.depth + index < shortest:
+                    if best == NONE and count + DETOUR < limit:
+                        limit = count + DETOUR
+                    shortest = at.depth + index
+                    best = count
+                count += 1
+            if program.engine.fault.code:
+                break
+            head += 1
+        if best != NONE and program.engine.fault.code == 0:
+            after = visits[best].step
+            if self._keep(visits, best, shortest) < 0:
+                fault_set(&program.engine.fault, FAULT_MEMORY)
+            else:
+                self._spell(visits, best, found)
+                self._follow(&after, found)
+        map_free(&visited)
+        free(visits)
+        return best != NONE and program.engine.fault.code == 0
+
+    cdef uint32_t _known_at(self, const Step* step) noexcept nogil:
+        return map_get(&self.known, _high(step), step.context)
+
+    cdef int _keep(self, Visit* visits, uint32_t end, uint32_t length) noexcept nogil:
+        """Make the states on the way to ``end``, which is itself known or complete, known."""
+        cdef uint32_t at = end, before
+        while visits[at].before != NONE:
+            before = visits[at].before
+            if map_put(
+                &self.known, _high(&visits[before].step), visits[before].step.context,
+                <uint32_t>self.next.size
+            ) < 0 or words_push(&self.next, visits[at].step.token) < 0 \
+                    or words_push(&self.left, length - visits[before].depth) < 0:
+                return -1
+            at = before
+        return 0
+
+    cdef void _spell(self, Visit* visits, uint32_t end, Words* found) noexcept nogil:
+        """Append the tokens on the way to ``end``."""
+        cdef size_t first = found.size, last
+        cdef uint32_t at = end, token
+        while visits[at].before != NONE:
+            if words_push(found, visits[at].step.token) < 0:
+                fault_set(&self.program.engine.fault, FAULT_MEMORY)
+                return
+            at = visits[at].before
+        last = found.size
+        while first + 1 < last:
+            last -= 1
+            token = found.at[first]
+            found.at[first] = found.at[last]
+            found.at[last] = token
+            first += 1
+
+    cdef bint _follow(self, Step* step, Words* found) noexcept nogil:
+        """Append the tokens from ``step`` on, by what is known."""
+        cdef Program* program = self.program
+        cdef uint32_t index
+        while not step_accepts(program, step):
+            index = self._known_at(step)
+            if index == NONE or step_advance(program, step, self.next.at[index]) >= 0 \
+                    or program.engine.fault.code:
+                return False
+            if words_push(found, self.next.at[index]) < 0:
+                fault_set(&program.engine.fault, FAULT_MEMORY)
+                return False
+        return program.engine.fault.code == 0
+
+
+cdef inline uint64_t _high(const Step* step) noexcept nogil:
+    return (<uint64_t>step.row << 32) | step.state
