@@ -8,14 +8,16 @@ names. Bytes of one class behave alike in every terminal, so one of each is trie
 
 What is found is kept: each state on the way knows its next token and how many are left to the end.
 A later search ends where it meets such a state, after some more states in case there is a shorter
-way past it, so that following a text token by token searches little.
+way past it, so that following a text token by token searches little. Contexts of scopes hold the
+texts that may not come again, one context for each text; only a few of them are tried in each
+state, which is enough to find a key that is not taken yet.
 
 Invariant: a way that is returned is one that the grammar allows, token by token, and its end is
 complete. It need not be the shortest possible; only the first search from a state without known
 ones around it finds that in bytes. No way is returned where none is found within ``limit`` states;
 nothing is kept of such a search.
 
-Cost: about 2 µs for each state that is visited, and one for each byte of the result. The engine's
+Cost: about 2 µs for each state that is visited, with scopes some 100. The engine's
 lock is held meanwhile, the GIL is not. Memory: 16 bytes for each state that is known.
 """
 
@@ -33,7 +35,8 @@ from llgx._sequence cimport Program, Step, step_accepts, step_advance
 import weakref
 
 cdef enum:
-    DETOUR = 512  # states that are still visited after the first way was found
+    DETOUR = 256  # states that are still visited after the first way was found
+    CROWD = 6     # visits of one state with different contexts of scopes
     MOST_KNOWN = 1 << 20
 
 cdef struct Visit:
@@ -62,7 +65,7 @@ cdef class Endings:
     cdef Words next              # by known state: the token to take
     cdef Words left              # by known state: tokens to the end
 
-    def __cinit__(self, compiled, limit=20_000):
+    def __cinit__(self, compiled, limit=4_000):
         if not isinstance(compiled, CompiledGrammar):
             raise TypeError(f"a CompiledGrammar is searched, not {type(compiled).__name__}")
         if limit < 1 or limit > 10_000_000:
@@ -143,18 +146,19 @@ cdef class Endings:
     cdef bint _search(self, Step* start, Words* found) noexcept nogil:
         """Append a way from ``start`` to ``found``; whether there is one. The lock is held."""
         cdef Program* program = self.program
-        cdef Map visited
+        cdef Map visited, crowds
         cdef Visit* visits = NULL
         cdef Visit* at
         cdef Visit* grown
         cdef Step after
-        cdef uint32_t room = 256, count = 1, head = 0, i, index, best = NONE, shortest = NONE
+        cdef uint32_t room = 256, count = 1, head = 0, i, index, crowd, best = NONE, shortest = NONE
         cdef uint32_t limit = self.limit
         if step_accepts(program, start):
             return program.engine.fault.code == 0
         if self._known_at(start) != NONE:
             return self._follow(start, found)
         memset(&visited, 0, sizeof(Map))
+        memset(&crowds, 0, sizeof(Map))
         visits = <Visit*>malloc(room * sizeof(Visit))
         if visits == NULL:
             fault_set(&program.engine.fault, FAULT_MEMORY)
@@ -175,6 +179,14 @@ cdef class Endings:
                     break
                 if map_get(&visited, _high(&after), after.context) != NONE:
                     continue
+                if program.engine.scopes != NULL:
+                    crowd = map_get(&crowds, _high(&after), 0)
+                    crowd = 1 if crowd == NONE else crowd + 1
+                    if crowd > CROWD:
+                        continue
+                    if map_put(&crowds, _high(&after), 0, crowd) < 0:
+                        fault_set(&program.engine.fault, FAULT_MEMORY)
+                        break
                 if count == room:
                     grown = <Visit*>realloc(visits, 2 * room * sizeof(Visit))
                     if grown == NULL:
@@ -211,6 +223,7 @@ cdef class Endings:
                 self._spell(visits, best, found)
                 self._follow(&after, found)
         map_free(&visited)
+        map_free(&crowds)
         free(visits)
         return best != NONE and program.engine.fault.code == 0
 
