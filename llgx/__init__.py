@@ -29,6 +29,14 @@ from llgx.structural_tag import SpecialToken, StructuralTag
 from llgx.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
+    from llgx.llama.generate import (
+        Generation,
+        IncompleteError,
+        Reasoning,
+        Stream,
+        generate,
+        stream,
+    )
     from llgx.llama.grammar import LlamaGrammar as LlamaGrammar
     from llgx.llama.install import install, uninstall
     from llgx.llama.sampler import Sampler, sampler
@@ -39,18 +47,22 @@ __all__ = [
     "Capture",
     "CompiledGrammar",
     "Explanation",
+    "Generation",
     "Grammar",
     "GrammarError",
+    "IncompleteError",
     "LimitError",
     "Limits",
     "LlgxError",
     "LogitsProcessor",
     "LogitsProcessorList",
     "Matcher",
+    "Reasoning",
     "Sampler",
     "SchemaError",
     "Shortcuts",
     "SpecialToken",
+    "Stream",
     "StructuralTag",
     "TokenRejected",
     "Vocabulary",
@@ -59,17 +71,25 @@ __all__ = [
     "apply_token_bitmask_inplace",
     "fill_bitmasks",
     "gbnf_to_lark",
+    "generate",
     "install",
     "json_schema_to_grammar",
     "lint_schema",
     "logits_processors",
     "sampler",
+    "stream",
     "uninstall",
 ]
 
 # Imported when first asked for. LlamaGrammar needs llama-cpp-python for that, and so is not among
 # the names of a star import.
 _LAZY = {
+    "Generation": "llgx.llama.generate",
+    "IncompleteError": "llgx.llama.generate",
+    "Reasoning": "llgx.llama.generate",
+    "Stream": "llgx.llama.generate",
+    "generate": "llgx.llama.generate",
+    "stream": "llgx.llama.generate",
     "LlamaGrammar": "llgx.llama.grammar",
     "Sampler": "llgx.llama.sampler",
     "install": "llgx.llama.install",

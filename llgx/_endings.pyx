@@ -53,13 +53,15 @@ cdef bytes _PREFERRED = (
 cdef class Endings:
     """Ends of the texts of one compiled grammar.
 
-    ``limit`` is the number of states that a search may visit. Raises ``TypeError`` for what is no
-    :class:`CompiledGrammar`.
+    ``limit`` is the number of states that a search may visit. ``max_tokens`` is the number of tokens
+    that the grammar grants a text, or None; ways do not look at it. Raises ``TypeError`` for what
+    is no :class:`CompiledGrammar`.
     """
 
     cdef object reference        # weak: what is known is kept with the vocabulary
     cdef Program* program        # of the grammar, while it is searched
     cdef uint32_t limit
+    cdef readonly object max_tokens
     cdef Words candidates        # tokens that are tried from each state
     cdef Map known               # (row and state, context) -> index in next and left
     cdef Words next              # by known state: the token to take
@@ -78,6 +80,12 @@ cdef class Endings:
         memset(&self.next, 0, sizeof(Words))
         memset(&self.left, 0, sizeof(Words))
         self._choose_candidates(compiled)
+
+    def __init__(self, compiled, limit=4_000):
+        cdef CompiledGrammar grammar = compiled
+        self.max_tokens = None
+        if grammar.program.max_tokens != NONE:
+            self.max_tokens = grammar.program.max_tokens
 
     def __dealloc__(self):
         words_free(&self.candidates)
@@ -171,7 +179,7 @@ cdef class Endings:
         while head < count and head < limit and visits[head].depth + 1 < shortest:
             for i in range(self.candidates.size):
                 after = visits[head].step
-                if step_advance(program, &after, self.candidates.at[i]) >= 0:
+                if step_advance(program, &after, self.candidates.at[i], 0) >= 0:
                     if program.engine.fault.code:
                         break
                     continue
@@ -267,7 +275,7 @@ cdef class Endings:
         cdef uint32_t index
         while not step_accepts(program, step):
             index = self._known_at(step)
-            if index == NONE or step_advance(program, step, self.next.at[index]) >= 0 \
+            if index == NONE or step_advance(program, step, self.next.at[index], 0) >= 0 \
                     or program.engine.fault.code:
                 return False
             if words_push(found, self.next.at[index]) < 0:

@@ -28,7 +28,9 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, Literal, get_type_hints
+from typing import Any, Final, Literal, Optional, Union, get_type_hints
+
+from typing_extensions import NotRequired, TypedDict
 
 from llgx.errors import GrammarError, LlgxError
 from llgx.grammar import Grammar
@@ -79,44 +81,34 @@ def _prepare() -> None:
         app._llgx = True
 
 
+class JSONSchemaOfResponse(TypedDict):
+    """OpenAI's ``json_schema`` in a ``response_format``."""
+
+    name: NotRequired[str]
+    description: NotRequired[Optional[str]]
+    schema: NotRequired[Union[dict[str, Any], bool, None]]
+    strict: NotRequired[Optional[bool]]
+
+
+class ResponseFormat(TypedDict):
+    """``response_format`` of a chat request: llama-cpp-python's, and OpenAI's ``json_schema``."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    schema: NotRequired[Union[dict[str, Any], bool, None]]
+    json_schema: NotRequired[JSONSchemaOfResponse]
+
+
 def _widen_response_format() -> None:
     """Let requests hold ``{"type": "json_schema", …}``."""
-    if "llama_cpp.server.types" in sys.modules:
-        from llama_cpp.server import types
-
-        if types.CreateChatCompletionRequest.model_fields["response_format"].annotation is not None:
-            annotation = types.CreateChatCompletionRequest.model_fields["response_format"].annotation
-            if "ResponseFormat" in str(annotation) and "llgx" not in str(annotation):
-                raise ImportError("import llgx.server before llama_cpp.server")
-        return
     import llama_cpp
 
+    name = "ChatCompletionRequestResponseFormat"
+    if getattr(llama_cpp, name) is ResponseFormat:
+        return
+    if "llama_cpp.server.types" in sys.modules:
+        raise ImportError("import llgx.server before llama_cpp.server, whose types are made then")
     # The name that the annotation of the request type is looked up by.
-    llama_cpp.ChatCompletionRequestResponseFormat = _response_format()  # type: ignore[misc]
-
-
-def _response_format() -> Any:
-    from typing_extensions import NotRequired, TypedDict
-
-    json_schema = TypedDict(  # type: ignore[operator]
-        "JSONSchemaOfResponse",
-        {
-            "name": NotRequired[str],
-            "description": NotRequired[str | None],
-            "schema": NotRequired[dict[str, Any] | bool | None],
-            "strict": NotRequired[bool | None],
-        },
-    )
-    response_format = TypedDict(  # type: ignore[operator]
-        "ChatCompletionRequestResponseFormat",
-        {
-            "type": Literal["text", "json_object", "json_schema"],
-            "schema": NotRequired[dict[str, Any] | bool | None],
-            "json_schema": NotRequired[json_schema],  # type: ignore[valid-type]
-        },
-    )
-    response_format.__module__ = __name__
-    return response_format
+    setattr(llama_cpp, name, ResponseFormat)
 
 
 # ------------------------------------------------------------------------------ before the response
@@ -245,9 +237,7 @@ def _reporting(publisher: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(publisher)
     async def reporting(*arguments: Any, llama_call: Callable[..., Any], **options: Any) -> None:
-        await publisher(
-            *arguments, llama_call=functools.partial(_events, llama_call), **options
-        )
+        await publisher(*arguments, llama_call=functools.partial(_events, llama_call), **options)
 
     return reporting
 

@@ -85,7 +85,7 @@ class LogitsProcessor:
         grammar does not allow, ``ValueError`` for a number of rows that does not fit.
         """
         rows, length = (int(size) for size in input_ids.shape)
-        if tuple(scores.shape)[0] != rows:
+        if int(scores.shape[0]) != rows:
             raise ValueError(f"{rows} rows of tokens, but scores of shape {tuple(scores.shape)}")
         if self._length < 0 or length != self._length + 1:
             self._prompt = length
@@ -101,9 +101,7 @@ class LogitsProcessor:
     def _allowed(self, generated: list[list[int]], rows: int, size: int) -> NDArray[np.bool_]:
         """Which tokens may come next, (rows, size)."""
         if size < len(self._vocabulary):
-            raise ValueError(
-                f"scores of {size} tokens for a vocabulary of {len(self._vocabulary)}"
-            )
+            raise ValueError(f"scores of {size} tokens for a vocabulary of {len(self._vocabulary)}")
         mask = allocate_token_bitmask(rows, len(self._vocabulary))
         allowed = np.ones((rows, size), dtype=np.bool_)
         matchers: dict[tuple[int, tuple[int, ...]], Matcher] = {}
@@ -123,9 +121,7 @@ class LogitsProcessor:
         self._matchers = matchers
         return allowed
 
-    def _follow(
-        self, prompt: int, compiled: CompiledGrammar, tokens: tuple[int, ...]
-    ) -> Matcher:
+    def _follow(self, prompt: int, compiled: CompiledGrammar, tokens: tuple[int, ...]) -> Matcher:
         if not tokens:
             return Matcher(compiled)
         before = self._matchers.get((prompt, tokens[:-1]))

@@ -33,6 +33,8 @@ class Closing:
 
     def __init__(self, compiled: CompiledGrammar, budget: int) -> None:
         self._endings = _endings_of(compiled)
+        if self._endings.max_tokens is not None:
+            budget = min(budget, self._endings.max_tokens)
         self._budget = budget
         way = self._way_from(Matcher(compiled), budget)
         if way is None:

@@ -1,8 +1,8 @@
 """One call from a prompt to a Python object: :func:`generate` and :func:`stream`.
 
-Both go through ``create_completion`` or ``create_chat_completion`` of a ``llama_cpp.Llama``, so chat
-templates, multimodal handlers and sampling options are those of llama-cpp-python. For the time of
-the call two methods of that one model are replaced (:class:`_Call`): ``create_completion``, to take
+Both go through ``create_completion`` or ``create_chat_completion`` of a ``llama_cpp.Llama``, so
+chat templates, multimodal handlers and sampling options are those of llama-cpp-python. During the
+call two methods of that one model are replaced (:class:`_Call`): ``create_completion``, to take
 out what would cut every answer, and ``generate``, to add jump-forward and closing and to note the
 tokens. No class is changed, and nothing needs :func:`llgx.install`.
 
@@ -21,7 +21,7 @@ import functools
 import json
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, overload
 
 from llgx._compiled import CompiledGrammar
 from llgx._core import Matcher
@@ -90,7 +90,7 @@ class Generation(Generic[T]):
     ``reasoning``      what came before it, markers included; None where none was asked for.
     ``tokens``         all tokens, an end-of-generation token included if there was one.
     ``is_complete``    whether ``text`` is a whole text of the grammar.
-    ``is_closed``      whether its end was taken from the model to fit the budget (``closing=True``).
+    ``is_closed``      whether its end was taken from the model to fit the budget (``closing``).
     ``finish_reason``  of llama-cpp-python: ``"stop"`` or ``"length"``.
     """
 
@@ -267,9 +267,9 @@ class _Output:
         if isinstance(output, (Grammar, CompiledGrammar)):
             return cls(output, str, str)
         if isinstance(output, str):
-            if output.lstrip()[:1] not in ("{", "["):
-                return cls(_from_text(output), str, str)
-            return cls(_from_schema(output), json.loads, _read_part)
+            if _is_schema(output):
+                return cls(_from_schema(output), json.loads, _read_part)
+            return cls(_from_text(output), str, str)
         if isinstance(output, (dict, bool)):
             return cls(_from_schema(json.dumps(output)), json.loads, _read_part)
         if isinstance(output, (list, tuple)):
@@ -294,6 +294,16 @@ class _Output:
             grammar = Grammar.from_json_schema(adapter)
         model = output if isinstance(output, type) else None
         return cls(grammar, adapter.validate_json, functools.partial(_read_model_part, model))
+
+
+def _is_schema(text: str) -> bool:
+    """Whether ``text`` is a JSON Schema, and not a grammar in text or JSON form."""
+    if not text.lstrip().startswith("{"):
+        return False
+    try:
+        return "grammars" not in json.loads(text)
+    except ValueError:
+        return True  # the reader of schemas says what is wrong with it
 
 
 @functools.lru_cache(maxsize=_KEPT_GRAMMARS)
@@ -468,7 +478,7 @@ class _Call:
         return self.llm.create_completion(prompt, **options)
 
     def _create_completion(self, *arguments: Any, **options: Any) -> Any:
-        from llgx.llama import LlamaGrammar
+        from llgx.llama.grammar import LlamaGrammar
 
         stop = options.get("stop")
         if stop is not None:
@@ -576,7 +586,7 @@ class _Call:
             end = (reasoning + answer).index(found[0])
             answer = answer[: max(0, end - len(reasoning))]
         assert self._compiled is not None
-        matched, complete = Matcher(self._compiled).match_bytes(reasoning + answer)
+        _, complete = Matcher(self._compiled).match_bytes(reasoning + answer)
         if not complete:
             what = f"the stop string {found[0].decode()!r}" if found else "a stopping criterion"
             warnings.warn(

@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from llgx._compiled import CompiledGrammar
 from llgx.errors import GrammarError
 from llgx.grammar import Grammar
 from llgx.llama.binding import OnError, check_on_error
@@ -43,16 +44,24 @@ class LlamaGrammar(_LlamaGrammar):
     An error while generating ends the generation and is raised from the call that generates. With
     ``on_error="continue"`` it is printed to stderr and the rest is unconstrained. (GBNF that
     llama.cpp follows knows no such errors.)
+
+    ``jump_forward`` says whether forced text is evaluated at once (:mod:`llgx.llama.jump`); None,
+    which it is unless set, leaves that to :func:`llgx.install`.
     """
 
     def __init__(
-        self, *, _grammar: str, grammar: Grammar | None = None, on_error: OnError = "raise"
+        self,
+        *,
+        _grammar: str,
+        grammar: Grammar | CompiledGrammar | None = None,
+        on_error: OnError = "raise",
     ) -> None:
         check_on_error(on_error)
         add_hook("LlamaGrammar")
         super().__init__(_grammar=_grammar)
         self.grammar = grammar
         self.on_error: OnError = on_error
+        self.jump_forward: bool | None = None
 
     def __repr__(self) -> str:
         return f"<llgx.LlamaGrammar: {self.grammar!r}>" if self.grammar else super().__repr__()
@@ -119,12 +128,17 @@ class LlamaGrammar(_LlamaGrammar):
         return cls.from_grammar(Grammar.from_lark(text), on_error=on_error)
 
     @classmethod
-    def from_grammar(cls, grammar: Grammar, *, on_error: OnError = "raise") -> Self:
-        """Any grammar of llgx: of a regex, of choices, with structural tags, with reasoning."""
-        if not isinstance(grammar, Grammar):
+    def from_grammar(
+        cls, grammar: Grammar | CompiledGrammar, *, on_error: OnError = "raise"
+    ) -> Self:
+        """Any grammar of llgx: of a regex, of choices, with structural tags, with reasoning.
+
+        One that is compiled serves models with its vocabulary.
+        """
+        if not isinstance(grammar, (Grammar, CompiledGrammar)):
             raise TypeError(f"not a llgx.Grammar: {type(grammar).__name__}")
         # The text is for callers that look for one, not for following it. None that llama.cpp could
         # take for GBNF of its own.
-        source = grammar.source
+        source = grammar.source if isinstance(grammar, Grammar) else ""
         text = source if is_llgx_text(source) else _HEADER + source
         return cls(_grammar=text, grammar=grammar, on_error=on_error)

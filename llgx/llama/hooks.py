@@ -17,21 +17,24 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
+from llgx._compiled import CompiledGrammar
 from llgx.errors import GrammarError, LlgxError
 from llgx.grammar import Grammar
-from llgx.llama.binding import OnError
+from llgx.llama.binding import OnError, compiled_for, vocabulary_with_end
 from llgx.llama.gbnf_guard import check_gbnf, refused_by_llama_cpp
+from llgx.llama.jump import jumping
 from llgx.llama.patching import Patches
 from llgx.llama.sampler import Sampler
 from llgx.llama.schemas import schema_in
 
-__all__ = ["add_hook", "is_llgx_text", "remove_hook", "sampler_for"]
+__all__ = ["add_hook", "is_llgx_text", "jump_by_default", "remove_hook", "sampler_for"]
 
 _MARKERS: Final = ("%llguidance", "{")
 
 _lock = threading.Lock()
 _patches: Patches | None = None
 _users: set[str] = set()
+_jumps_by_default = False
 
 
 def is_llgx_text(text: str) -> bool:
@@ -92,11 +95,29 @@ def refuse_unknown(problems: list[str]) -> None:
         )
 
 
+def jump_by_default(jumps: bool) -> None:
+    """Whether generations jump forward whose grammar does not say."""
+    global _jumps_by_default
+    _jumps_by_default = jumps
+
+
+def _jumps(patches: Patches, llm: Any, grammar: Any) -> CompiledGrammar | None:
+    """The grammar of a generation that jumps forward, None for the others."""
+    wanted = getattr(grammar, "jump_forward", None)
+    if not patches.is_active or not (_jumps_by_default if wanted is None else wanted):
+        return None
+    request = _request(grammar)
+    return None if request is None else compiled_for(request[0], vocabulary_with_end(llm))
+
+
 def _make_patches() -> Patches:
-    from llama_cpp import _internals
+    from llama_cpp import Llama, _internals
 
     refuse_unknown(unknown_internals())
     patches = Patches()
+    patches.plan(
+        Llama, "generate", lambda original: jumping(original, functools.partial(_jumps, patches))
+    )
     patches.plan(
         _internals.LlamaSampler, "add_grammar", lambda original: _add_grammar(patches, original)
     )
@@ -169,11 +190,11 @@ def sampler_for(model: Any, grammar: Any) -> Sampler | None:
     return Sampler(model, described, on_error=on_error)
 
 
-def _request(grammar: Any) -> tuple[Grammar, OnError] | None:
+def _request(grammar: Any) -> tuple[Grammar | CompiledGrammar, OnError] | None:
     """The grammar in a ``grammar=`` argument, and what is to happen on errors."""
     described = grammar if isinstance(grammar, Grammar) else getattr(grammar, "grammar", None)
     on_error: OnError = getattr(grammar, "on_error", "raise")
-    if isinstance(described, Grammar):
+    if isinstance(described, (Grammar, CompiledGrammar)):
         return described, on_error
     text = grammar if isinstance(grammar, str) else getattr(grammar, "_grammar", None)
     if not isinstance(text, str):
