@@ -28,7 +28,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, Literal, Optional, Union, get_type_hints
+from typing import Any, Final, Literal, get_type_hints
 
 from typing_extensions import NotRequired, TypedDict
 
@@ -51,7 +51,7 @@ def main() -> None:
     _prepare()
     from llama_cpp.server import __main__ as server
 
-    server.main()
+    server.main()  # type: ignore[no-untyped-call]
 
 
 def create_app(*arguments: Any, **options: Any) -> Any:
@@ -69,8 +69,9 @@ def _prepare() -> None:
     with _lock:
         llgx.install(jump_forward=os.environ.get("LLGX_JUMP_FORWARD", "1") != "0")
         _widen_response_format()
-        from llama_cpp.server import app
+        from llama_cpp.server import app as module
 
+        app: Any = module
         if getattr(app, "_llgx", False):
             return
         for route in app.router.routes:
@@ -85,16 +86,16 @@ class JSONSchemaOfResponse(TypedDict):
     """OpenAI's ``json_schema`` in a ``response_format``."""
 
     name: NotRequired[str]
-    description: NotRequired[Optional[str]]
-    schema: NotRequired[Union[dict[str, Any], bool, None]]
-    strict: NotRequired[Optional[bool]]
+    description: NotRequired[str | None]
+    schema: NotRequired[dict[str, Any] | bool | None]
+    strict: NotRequired[bool | None]
 
 
 class ResponseFormat(TypedDict):
     """``response_format`` of a chat request: llama-cpp-python's, and OpenAI's ``json_schema``."""
 
     type: Literal["text", "json_object", "json_schema"]
-    schema: NotRequired[Union[dict[str, Any], bool, None]]
+    schema: NotRequired[dict[str, Any] | bool | None]
     json_schema: NotRequired[JSONSchemaOfResponse]
 
 

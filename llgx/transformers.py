@@ -62,7 +62,7 @@ class LogitsProcessor:
         self._vocabulary: Vocabulary = vocabulary
         if isinstance(grammars, (Grammar, CompiledGrammar)):
             self._is_shared = True
-            self._compiled = [self._compile(grammars)]
+            self._compiled: list[CompiledGrammar | None] = [self._compile(grammars)]
         else:
             self._is_shared = False
             self._compiled = [None if g is None else self._compile(g) for g in grammars]
