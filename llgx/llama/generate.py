@@ -29,6 +29,7 @@ from llgx.errors import LlgxError
 from llgx.grammar import Grammar
 from llgx.llama.closing import Closing
 from llgx.llama.jump import generate_with_jumps
+from llgx.llama.schemas import WHITESPACE
 from llgx.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -291,7 +292,7 @@ class _Output:
         try:
             grammar = _from_type(output)
         except TypeError:  # not hashable
-            grammar = Grammar.from_json_schema(adapter)
+            grammar = _from_adapter(adapter)
         model = output if isinstance(output, type) else None
         return cls(grammar, adapter.validate_json, functools.partial(_read_model_part, model))
 
@@ -313,15 +314,20 @@ def _from_text(text: str) -> Grammar:
 
 @functools.lru_cache(maxsize=_KEPT_GRAMMARS)
 def _from_schema(schema: str) -> Grammar:
-    return Grammar.from_json_schema(schema)
+    # What it says about white space itself counts.
+    options = {} if '"x-guidance"' in schema else {"whitespace": WHITESPACE}
+    return Grammar.from_json_schema(schema, **options)
 
 
 @functools.lru_cache(maxsize=_KEPT_GRAMMARS)
 def _from_type(output: Any) -> Grammar:
-    pydantic = _pydantic()
-    if not isinstance(output, pydantic.TypeAdapter):
-        output = pydantic.TypeAdapter(output)
-    return Grammar.from_json_schema(output)
+    return _from_adapter(
+        output if isinstance(output, _pydantic().TypeAdapter) else _pydantic().TypeAdapter(output)
+    )
+
+
+def _from_adapter(adapter: Any) -> Grammar:
+    return Grammar.from_json_schema(adapter, whitespace=WHITESPACE)
 
 
 def _pydantic() -> Any:

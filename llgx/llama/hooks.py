@@ -95,10 +95,12 @@ def refuse_unknown(problems: list[str]) -> None:
         )
 
 
-def jump_by_default(jumps: bool) -> None:
-    """Whether generations jump forward whose grammar does not say."""
+def jump_by_default(jumps: bool) -> bool:
+    """Set whether generations jump forward whose grammar does not say; what it was before."""
     global _jumps_by_default
-    _jumps_by_default = jumps
+    before = _jumps_by_default
+    _jumps_by_default = bool(jumps)
+    return before
 
 
 def _jumps(patches: Patches, llm: Any, grammar: Any) -> CompiledGrammar | None:

@@ -8,6 +8,7 @@ What is replaced, and what goes through it:
 ``llama_grammar.json_schema_to_gbnf``      ``LlamaGrammar.from_json_schema``, ``response_format``,
                                            ``tool_choice`` of a function, functionary, multimodal
 ``llama_grammar.JSON_GBNF``                JSON without a schema
+``Llama.generate``                         jump-forward (see :mod:`llgx.llama.jump`)
 ``Llama.create_chat_completion``           ``response_format`` of type ``json_schema``, tools with
                                            "auto" and "required" (see :mod:`llgx.llama.tools`)
 =========================================  =======================================================
@@ -35,6 +36,7 @@ from llgx.llama.hooks import (
     add_hook,
     grammar_of,
     is_llgx_text,
+    jump_by_default,
     refuse_unknown,
     remove_hook,
     sampler_for,
@@ -58,7 +60,7 @@ _lock = threading.RLock()
 _patches: Patches | None = None
 
 
-def install() -> Installation:
+def install(*, jump_forward: bool = False) -> Installation:
     """Let llgx do all constraining of llama-cpp-python in this process.
 
     Grammars of llgx then work in every ``grammar=``, JSON schemas in ``response_format`` and
@@ -68,7 +70,10 @@ def install() -> Installation:
         with llgx.install():
             llm.create_chat_completion(messages, response_format={"type": "json_schema", ...})
 
-    Idempotent and safe to call from several threads. Raises ``ImportError`` without
+    With ``jump_forward`` text that a grammar forces is evaluated at once (:mod:`llgx.llama.jump`),
+    for all grammars of llgx that do not say otherwise.
+
+    Idempotent and safe to call from several threads; the last call says whether to jump. Raises ``ImportError`` without
     llama-cpp-python 0.3.8 or later, and :class:`LlgxError` for a version that has changed where
     llgx takes hold; nothing is changed then.
     """
@@ -83,7 +88,7 @@ def install() -> Installation:
         except BaseException:
             remove_hook(_USER)
             raise
-        return Installation(is_first=not was_active)
+        return Installation(is_first=not was_active, jumped=jump_by_default(jump_forward))
 
 
 def uninstall() -> None:
@@ -94,16 +99,18 @@ def uninstall() -> None:
     with _lock:
         if _patches is not None:
             _patches.undo()
+        jump_by_default(False)
         remove_hook(_USER)
 
 
 class Installation:
     """What :func:`install` returns; a context manager that takes the installation back."""
 
-    __slots__ = ("_is_first",)
+    __slots__ = ("_is_first", "_jumped")
 
-    def __init__(self, *, is_first: bool) -> None:
+    def __init__(self, *, is_first: bool, jumped: bool) -> None:
         self._is_first = is_first
+        self._jumped = jumped
 
     def __enter__(self) -> Self:
         return self
@@ -116,6 +123,8 @@ class Installation:
     ) -> None:
         if self._is_first:
             uninstall()
+        else:
+            jump_by_default(self._jumped)
 
 
 def _make_patches() -> Patches:

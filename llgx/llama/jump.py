@@ -16,8 +16,10 @@ stops in the middle of a run. What has been evaluated is never rolled back, so r
 which cannot, are served too. With ``draft_model`` or a logits processor nothing is jumped over: the
 one brings runs of its own, the other has a right to see each token.
 
-At temperature 0 the text is the one that is written without, provided that the model would spell
-forced text as its tokenizer does, and up to the rounding of evaluation in batches. At other
+At temperature 0 the text is the one that is written without, where the model would spell forced
+text as its tokenizer does and no choice is closer than rounding: quantised models round differently
+in batches, by a logit or two. (Under a mask small models often spell forced text in odd tokens,
+because each beginning of it is allowed, and go on worse than after the usual ones.) At other
 temperatures forced tokens draw no random number, so a seed gives another text.
 
 Cost: ``forced_tokens`` for each token, some microseconds where nothing is forced. A run of k tokens
