@@ -10,7 +10,7 @@ What is found is kept: each state on the way knows its next token and how many a
 A later search ends where it meets such a state, after some more states in case there is a shorter
 way past it, so that following a text token by token searches little. Contexts of scopes hold the
 texts that may not come again, one context for each text; only a few of them are tried in each
-state, which is enough to find a key that is not taken yet.
+state and at each depth, which is enough to find a key that is not taken yet.
 
 Invariant: a way that is returned is one that the grammar allows, token by token, and its end is
 complete. It need not be the shortest possible; only the first search from a state without known
@@ -36,7 +36,7 @@ import weakref
 
 cdef enum:
     DETOUR = 256  # states that are still visited after the first way was found
-    CROWD = 6     # visits of one state with different contexts of scopes
+    CROWD = 6     # visits of one state with different contexts of scopes, after so many tokens
     MOST_KNOWN = 1 << 20
 
 cdef struct Visit:
@@ -159,7 +159,7 @@ cdef class Endings:
         cdef Visit* at
         cdef Visit* grown
         cdef Step after
-        cdef uint32_t room = 256, count = 1, head = 0, i, index, crowd, best = NONE, shortest = NONE
+        cdef uint32_t room = 256, count = 1, head = 0, i, index, crowd, depth, best = NONE, shortest = NONE
         cdef uint32_t limit = self.limit
         if step_accepts(program, start):
             return program.engine.fault.code == 0
@@ -188,11 +188,12 @@ cdef class Endings:
                 if map_get(&visited, _high(&after), after.context) != NONE:
                     continue
                 if program.engine.scopes != NULL:
-                    crowd = map_get(&crowds, _high(&after), 0)
+                    depth = visits[head].depth + 1
+                    crowd = map_get(&crowds, _high(&after), depth)
                     crowd = 1 if crowd == NONE else crowd + 1
                     if crowd > CROWD:
                         continue
-                    if map_put(&crowds, _high(&after), 0, crowd) < 0:
+                    if map_put(&crowds, _high(&after), depth, crowd) < 0:
                         fault_set(&program.engine.fault, FAULT_MEMORY)
                         break
                 if count == room:

@@ -32,7 +32,9 @@ PERSON = {
     "additionalProperties": False,
 }
 PROMPT = "A person as JSON: "
-LARK = '%llguidance {}\nstart: "{\\"name\\": \\"" /[a-z]{1,8}/ "\\", \\"description\\": \\"A person\\"}"\n'
+LARK = r"""%llguidance {}
+start: "{\"name\": \"" /[a-z]{1,8}/ "\", \"description\": \"A person\"}"
+"""
 
 
 def model(path: Path, **options: Any) -> llama_cpp.Llama:

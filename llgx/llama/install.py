@@ -73,9 +73,9 @@ def install(*, jump_forward: bool = False) -> Installation:
     With ``jump_forward`` text that a grammar forces is evaluated at once (:mod:`llgx.llama.jump`),
     for all grammars of llgx that do not say otherwise.
 
-    Idempotent and safe to call from several threads; the last call says whether to jump. Raises ``ImportError`` without
-    llama-cpp-python 0.3.8 or later, and :class:`LlgxError` for a version that has changed where
-    llgx takes hold; nothing is changed then.
+    Idempotent and safe to call from several threads; the last call says whether to jump. Raises
+    ``ImportError`` without llama-cpp-python 0.3.8 or later, and :class:`LlgxError` for a version
+    that has changed where llgx takes hold; nothing is changed then.
     """
     global _patches
     with _lock:
