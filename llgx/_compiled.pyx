@@ -17,6 +17,7 @@ from libc.stdint cimport uint32_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
+cimport cython
 from cpython.pythread cimport (
     NOWAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock,
 )
@@ -55,6 +56,9 @@ cdef dict _COND_OPS = {
 }
 
 
+# The engine gives loop tables back to the trie's pool when it is freed: garbage collection must not
+# take the trie away first.
+@cython.no_gc_clear
 cdef class CompiledGrammar:
     """A grammar bound to a vocabulary: immutable for its users, shareable between threads.
 
