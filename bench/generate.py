@@ -37,6 +37,7 @@ from typing import Any, Final
 import llama_cpp
 import numpy as np
 from engines import make_engine
+from llama_cpp.llama_grammar import LlamaGrammar
 from numpy.typing import NDArray
 
 import llgx
@@ -272,7 +273,7 @@ def _run(setting: Setting, case: Case, name: str, temperature: float, seed: int,
     prompt = llm.tokenize(case.prompt.encode())
     llm.set_seed(seed + 1)
     options = _ENGINES[name](setting, case)
-    tokens = []
+    tokens: list[int] = []
     begin = 0.0
     ended = False
     with contextlib.closing(llm.generate(prompt, temp=temperature, **options)) as generated:
@@ -294,9 +295,9 @@ def _run(setting: Setting, case: Case, name: str, temperature: float, seed: int,
 
 def _gbnf(setting: Setting, case: Case) -> dict[str, Any]:
     if case.schema is None:
-        return {"grammar": llama_cpp.LlamaGrammar.from_string(case.gbnf, verbose=False)}
+        return {"grammar": LlamaGrammar.from_string(case.gbnf, verbose=False)}
     text = json.dumps(case.schema)
-    return {"grammar": llama_cpp.LlamaGrammar.from_json_schema(text, verbose=False)}
+    return {"grammar": LlamaGrammar.from_json_schema(text, verbose=False)}
 
 
 def _sampler(setting: Setting, case: Case, *, jumps: bool = False) -> dict[str, Any]:

@@ -9,8 +9,9 @@ names. Bytes of one class behave alike in every terminal, so one of each is trie
 What is found is kept: each state on the way knows its next token and how many are left to the end.
 A later search ends where it meets such a state, after some more states in case there is a shorter
 way past it, so that following a text token by token searches little. Contexts of scopes hold the
-texts that may not come again, one context for each text; only a few of them are tried in each
-state and at each depth, which is enough to find a key that is not taken yet.
+texts that may not come again, one context for each text. Of them only a few are tried: in each
+state between lexemes, and within the lexemes after one such, at each of their lengths. That is
+enough to find a key that is not taken yet.
 
 Invariant: a way that is returned is one that the grammar allows, token by token, and its end is
 complete. It need not be the shortest possible; only the first search from a state without known
@@ -30,18 +31,21 @@ from llgx._memory cimport (
     FAULT_MEMORY, NONE, Map, Words, fault_set, map_clear, map_free, map_get, map_put, words_free,
     words_push,
 )
-from llgx._sequence cimport Program, Step, step_accepts, step_advance
+from llgx._sequence cimport FRESH, Program, Step, step_accepts, step_advance
 
 import weakref
 
 cdef enum:
     DETOUR = 256  # states that are still visited after the first way was found
-    CROWD = 6     # visits of one state with different contexts of scopes, after so many tokens
+    # Contexts of scopes that are tried in one state:
+    BETWEEN = 3   # between lexemes
+    WITHIN = 4    # within a lexeme, at one length, after one state between lexemes
     MOST_KNOWN = 1 << 20
 
 cdef struct Visit:
     Step step
     uint32_t before      # index of the visit that led here; NONE for the first
+    uint32_t origin      # index of the last visit between lexemes
     uint32_t depth
 
 # Representatives of byte classes, best first.
@@ -159,7 +163,7 @@ cdef class Endings:
         cdef Visit* at
         cdef Visit* grown
         cdef Step after
-        cdef uint32_t room = 256, count = 1, head = 0, i, index, crowd, depth, best = NONE, shortest = NONE
+        cdef uint32_t room = 256, count = 1, head = 0, i, index, best = NONE, shortest = NONE
         cdef uint32_t limit = self.limit
         if step_accepts(program, start):
             return program.engine.fault.code == 0
@@ -173,6 +177,7 @@ cdef class Endings:
             return False
         visits[0].step = start[0]
         visits[0].before = NONE
+        visits[0].origin = 0
         visits[0].depth = 0
         map_put(&visited, _high(start), start.context, 0)
         # `best` is the visit whose state is known, or complete, with the shortest way through it.
@@ -188,14 +193,8 @@ cdef class Endings:
                 if map_get(&visited, _high(&after), after.context) != NONE:
                     continue
                 if program.engine.scopes != NULL:
-                    depth = visits[head].depth + 1
-                    crowd = map_get(&crowds, _high(&after), depth)
-                    crowd = 1 if crowd == NONE else crowd + 1
-                    if crowd > CROWD:
+                    if self._is_crowded(&crowds, &visits[head], &after):
                         continue
-                    if map_put(&crowds, _high(&after), depth, crowd) < 0:
-                        fault_set(&program.engine.fault, FAULT_MEMORY)
-                        break
                 if count == room:
                     grown = <Visit*>realloc(visits, 2 * room * sizeof(Visit))
                     if grown == NULL:
@@ -206,6 +205,7 @@ cdef class Endings:
                 at = &visits[count]
                 at.step = after
                 at.before = head
+                at.origin = count if after.state & FRESH else visits[head].origin
                 at.depth = visits[head].depth + 1
                 if map_put(&visited, _high(&after), after.context, count) < 0:
                     fault_set(&program.engine.fault, FAULT_MEMORY)
@@ -235,6 +235,21 @@ cdef class Endings:
         map_free(&crowds)
         free(visits)
         return best != NONE and program.engine.fault.code == 0
+
+    cdef bint _is_crowded(self, Map* crowds, Visit* before, Step* after) noexcept nogil:
+        """Whether enough contexts were tried in the state of ``after``; if not, it is one more."""
+        cdef uint64_t place = <uint64_t>before.origin << 32 | before.depth
+        cdef uint32_t room = WITHIN, crowd
+        if after.state & FRESH:
+            place = <uint64_t>NONE << 32
+            room = BETWEEN
+        crowd = map_get(crowds, _high(after), place)
+        crowd = 0 if crowd == NONE else crowd
+        if crowd >= room:
+            return True
+        if map_put(crowds, _high(after), place, crowd + 1) < 0:
+            fault_set(&self.program.engine.fault, FAULT_MEMORY)
+        return False
 
     cdef uint32_t _known_at(self, const Step* step) noexcept nogil:
         return map_get(&self.known, _high(step), step.context)

@@ -75,7 +75,7 @@ def _prepare() -> None:
         if getattr(app, "_llgx", False):
             return
         for route in app.router.routes:
-            endpoint = getattr(route, "endpoint", None)
+            endpoint: Any = getattr(route, "endpoint", None)
             if getattr(endpoint, "__name__", "") in _ENDPOINTS:
                 route.endpoint = _checked(app, endpoint)
         app.get_event_publisher = _reporting(app.get_event_publisher)
@@ -144,7 +144,7 @@ def _checked(app: Any, endpoint: Callable[..., Any]) -> Callable[..., Any]:
         ],
         return_annotation=hints.get("return", signature.return_annotation),
     )
-    del checked.__wrapped__  # type: ignore[attr-defined]
+    del checked.__wrapped__
     return checked
 
 

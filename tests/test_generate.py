@@ -148,9 +148,9 @@ def test_a_cut_text_has_no_value(llm: llama_cpp.Llama) -> None:
 
 def test_a_text_that_is_complete_at_the_last_token(llm: llama_cpp.Llama) -> None:
     """llama-cpp-python calls that "length"; the text is whole all the same."""
-    full = llgx.generate(llm, PROMPT, Point, temperature=0, max_tokens=60)
+    full = llgx.generate(llm, PROMPT, Person, temperature=0, max_tokens=60)
     tokens = [token for token in full.tokens if token not in (1, 106)]
-    cut = llgx.generate(llm, PROMPT, Point, temperature=0, max_tokens=len(tokens))
+    cut = llgx.generate(llm, PROMPT, Person, temperature=0, max_tokens=len(tokens))
     assert cut.finish_reason == "length"
     assert cut.is_complete
     assert cut.value == full.value
@@ -200,14 +200,14 @@ def test_with_everything_installed(llm: llama_cpp.Llama) -> None:
     [
         ({"output": 5}, TypeError, "output is a type"),
         ({"output": {"type": "nonsense"}}, llgx.SchemaError, "nonsense"),
-        ({"output": "root ::= "}, llgx.GrammarError, "line 1"),
+        ({"output": "root ::= ("}, llgx.GrammarError, "root"),
         ({"prompt": 5}, TypeError, "a prompt is"),
         ({"grammar": "x"}, TypeError, "grammar= is not an option"),
         ({"response_format": {}}, TypeError, "response_format= is not an option"),
         ({"reasoning": 5}, TypeError, "reasoning is"),
         ({"reasoning": True}, llgx.LlgxError, "no marker that is known"),
         ({"closing": True, "logit_bias": {1: 1.0}}, llgx.LlgxError, "logit_bias"),
-        ({"output": [], "max_tokens": 3}, llgx.GrammarError, "choice"),
+        ({"output": [], "max_tokens": 3}, llgx.GrammarError, "nothing to choose"),
     ],
 )
 def test_faulty_requests(
@@ -397,7 +397,7 @@ GRAMMARS = [
     "start: <|mark|> /[0-9]/ | /[a-z]{9}/",
     'start: %json {"type": "object", "required": ["aa"], "additionalProperties": {"type": "null"}}',
     'start: %json {"type": "array", "minItems": 3, "items": {"enum": ["q", 10]}}',
-    'start: %json {"minItems": 3, "uniqueItems": true, "items": {"type": "string"}, "type": "array"}',
+    'start: %json {"type": "array", "minItems": 3, "uniqueItems": true, "items": {"type":"string"}}',
 ]
 
 
@@ -432,8 +432,9 @@ def test_the_first_way_is_a_shortest_one(lark: str) -> None:
     assert way is not None
     assert matcher.try_consume(way) == len(way)
     assert matcher.is_accepting()
-    if "uniqueItems" not in lark:
-        assert len(way) == shortest(llgx.Matcher(grammar))
+    # Where items are to be distinct, trying everything takes too long.
+    expected = 12 if "uniqueItems" in lark else shortest(llgx.Matcher(grammar))
+    assert len(way) == expected
 
 
 @given(st.sampled_from(GRAMMARS), st.data())
@@ -576,20 +577,20 @@ def test_the_marker_of_a_chat_template(
 
 
 def test_a_stop_string_inside_a_json_string_warns(llm: llama_cpp.Llama) -> None:
-    schema = {"const": {"greeting": "hello world"}}
+    schema = {"const": "hello world"}
     with pytest.warns(UserWarning, match=r"the stop string 'lo' ended the text"):
         result = llgx.generate(llm, PROMPT, schema, stop=["zzz", "lo"], temperature=0)
     assert not result.is_complete
     assert result.finish_reason == "stop"
-    assert result.text == '{"greeting":"hel'
+    assert result.text == '"hel'
     # As it is without llgx.generate: cut without a word.
     response: Any = llm.create_completion(
         PROMPT,
-        grammar=llgx.LlamaGrammar.from_json_schema(schema, whitespace="compact"),
+        grammar=llgx.LlamaGrammar.from_json_schema(schema),
         stop=["lo"],
         max_tokens=40,
     )
-    assert response["choices"][0]["text"] == '{"greeting":"hel'
+    assert response["choices"][0]["text"] == '"hel'
 
 
 def test_a_stop_string_after_a_complete_text_is_none_of_our_business(
@@ -626,9 +627,8 @@ def test_tokens_of_more_than_32_bytes(llm: llama_cpp.Llama) -> None:
     long = [
         token
         for token, text in enumerate(vocabulary.tokens)
-        if len(text) > 32 and token not in vocabulary.special and text.isascii()
+        if len(text) > 32 and token not in vocabulary.special
     ]
-    assert long
     text = vocabulary.tokens[long[0]].decode()
     assert llm.detokenize([long[0]]) == b""
     grammar = llgx.Grammar.from_lark(f"start: <[{long[0]}]>")

@@ -82,6 +82,12 @@ class Reasoning:
     begin: Marker = ()
     max_tokens: int | None = None
 
+    def __post_init__(self) -> None:
+        if not _parts(self.end):
+            raise ValueError("the end of the reasoning is empty")
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise ValueError("a budget for reasoning is at least one token")
+
 
 @dataclasses.dataclass(slots=True)
 class Generation(Generic[T]):
@@ -315,8 +321,9 @@ def _from_text(text: str) -> Grammar:
 @functools.lru_cache(maxsize=_KEPT_GRAMMARS)
 def _from_schema(schema: str) -> Grammar:
     # What it says about white space itself counts.
-    options = {} if '"x-guidance"' in schema else {"whitespace": WHITESPACE}
-    return Grammar.from_json_schema(schema, **options)
+    if '"x-guidance"' in schema:
+        return Grammar.from_json_schema(schema)
+    return Grammar.from_json_schema(schema, whitespace=WHITESPACE)
 
 
 @functools.lru_cache(maxsize=_KEPT_GRAMMARS)
@@ -443,18 +450,22 @@ class _Call:
         self.tokens: list[int] = []
         self._stops: list[str] = []
         self._reasoning = _reasoning_of(llm, reasoning)
+        self._is_thought = False
         self._wants_closing = closing
         self._closing: Closing | None = None
         self._jump_forward = jump_forward
         self._compiled: CompiledGrammar | None = None
         self._is_entered = False
-        if closing and (sampling.get("logits_processor") or sampling.get("logit_bias")):
-            raise LlgxError(
-                "closing=True cannot be combined with logits processors or logit_bias: "
-                "they are not asked about the tokens that end the text"
-            )
-        if closing and getattr(llm, "draft_model", None) is not None:
-            raise LlgxError("closing=True cannot be combined with a draft_model")
+        limited = self._reasoning is not None and self._reasoning.max_tokens is not None
+        if closing or limited:
+            what = "closing=True" if closing else "a budget for reasoning"
+            if sampling.get("logits_processor") or sampling.get("logit_bias"):
+                raise LlgxError(
+                    f"{what} cannot be combined with logits processors or logit_bias, which are "
+                    "not asked about tokens that are not sampled"
+                )
+            if getattr(llm, "draft_model", None) is not None:
+                raise LlgxError(f"{what} cannot be combined with a draft_model")
         if self._reasoning is None:
             self._compiled = self._compile(self.output.grammar)
 
@@ -516,6 +527,7 @@ class _Call:
                 compiled,
                 jump_forward=self._jump_forward,
                 arbiter=self._closing,
+                insert=None if self._reasoning is None else self._end_of_reasoning,
                 stopping_criteria=options.get("stopping_criteria"),
             )
         for token in inner:
@@ -541,8 +553,29 @@ class _Call:
         return grammar.with_reasoning(
             self._as_tokens(_parts(reasoning.end)),
             begin=self._as_tokens(begin),
-            max_tokens=reasoning.max_tokens,
         )
+
+    def _end_of_reasoning(self, matcher: Matcher) -> list[int]:
+        """The end marker, or what of it is not there yet, once the budget is used up."""
+        reasoning = self._reasoning
+        if reasoning is None or reasoning.max_tokens is None or self._is_thought:
+            return []
+        if len(matcher) < reasoning.max_tokens:
+            return []
+        self._is_thought = True
+        written, _, is_over = self._split(matcher.tokens)
+        if is_over:
+            return []
+        marker: list[int] = []
+        for place, part in enumerate(self._as_tokens(_parts(reasoning.end))):
+            if not isinstance(part, str):
+                marker.append(min(self._ids(part)))
+                continue
+            text = part.encode()
+            overlap = range(len(text) - 1, 0, -1) if place == 0 else ()
+            known = next((size for size in overlap if written.endswith(text[:size])), 0)
+            marker += self.vocabulary.tokenize(text[known:])
+        return marker if matcher.validate(marker) == len(marker) else []
 
     def _text_of(self, prompt: Any) -> str:
         if isinstance(prompt, str):
@@ -564,11 +597,11 @@ class _Call:
 
     def answer_so_far(self) -> str:
         """The text of the answer, up to its last whole character."""
-        return self._split()[1].decode("utf-8", "ignore")
+        return self._split(self.tokens)[1].decode("utf-8", "ignore")
 
     def generation(self, finish_reason: str | None) -> Generation[Any]:
         """The result, once the generation is over."""
-        reasoning, answer = self._split()
+        reasoning, answer, _ = self._split(self.tokens)
         assert self._compiled is not None
         matcher = Matcher(self._compiled)
         complete = matcher.try_consume(self.tokens) == len(self.tokens) and matcher.is_accepting()
@@ -603,30 +636,30 @@ class _Call:
             )
         return answer, complete
 
-    def _split(self) -> tuple[bytes, bytes]:
-        """The text of the reasoning with its end marker, and what came after. All is reasoning
-        until it ends."""
+    def _split(self, tokens: Sequence[int]) -> tuple[bytes, bytes, bool]:
+        """The text of the reasoning with its end marker, what came after, and whether it is over:
+        until then, all is reasoning."""
         excluded = self.vocabulary.special.union(self.vocabulary.eog)
-        pieces = [b"" if token in excluded else self._bytes(token) for token in self.tokens]
+        pieces = [b"" if token in excluded else self._bytes(token) for token in tokens]
         if self._reasoning is None:
-            return b"", b"".join(pieces)
+            return b"", b"".join(pieces), True
         parts = self._as_tokens(_parts(self._reasoning.end))
         begin = 0
         if not isinstance(parts[0], str):
             # The token itself, not text that looks like it.
             wanted = self._ids(parts[0])
-            begin = next((at + 1 for at, t in enumerate(self.tokens) if t in wanted), -1)
+            begin = next((at + 1 for at, token in enumerate(tokens) if token in wanted), 0)
+            if not begin:
+                return b"".join(map(self._bytes, tokens)), b"", False
             parts = parts[1:]
-            if begin < 0:
-                return b"".join(map(self._bytes, self.tokens)), b""
-        before = b"".join(map(self._bytes, self.tokens[:begin]))
+        before = b"".join(map(self._bytes, tokens[:begin]))
         after = b"".join(pieces[begin:])
         marker = "".join(map(str, parts)).encode()
         end = after.find(marker)
         if end < 0:
-            return before + after, b""
+            return before + after, b"", False
         end += len(marker)
-        return before + after[:end], after[end:]
+        return before + after[:end], after[end:], True
 
     def _bytes(self, token: int) -> bytes:
         return self.vocabulary.tokens[token]

@@ -106,15 +106,18 @@ def generate_with_jumps(
     *,
     jump_forward: bool = True,
     arbiter: Arbiter | None = None,
+    insert: Callable[[Matcher], list[int]] | None = None,
     stopping_criteria: Any = None,
 ) -> Tokens:
     """The tokens of ``inner``, a generator that ``Llama.generate`` has just made for ``llm``.
 
-    ``compiled`` is the grammar of that generation; a matcher of its own follows along. Ends after
-    an end-of-generation token that was not sampled. Raises what ``inner`` raises, and
-    :class:`LlgxError` where tokens are sent in the middle of forced text.
+    ``compiled`` is the grammar of that generation; a matcher of its own follows along. ``insert``
+    says after each token what has to come next, though the grammar would allow something else: it
+    is treated like forced text. Ends after an end-of-generation token that was not sampled. Raises
+    what ``inner`` raises, and :class:`LlgxError` where tokens are sent in the middle of forced
+    text.
     """
-    substitute = _Substitute(Matcher(compiled), arbiter)
+    substitute = _Substitute(Matcher(compiled), arbiter, insert)
     try:
         token = substitute.begin(llm, inner)
         while substitute.follow(token):
@@ -189,13 +192,19 @@ class _Substitute:
     end; no class is changed.
     """
 
-    __slots__ = ("_arbiter", "_previous", "_sampler", "matcher", "planned", "rest")
+    __slots__ = ("_arbiter", "_insert", "_previous", "_sampler", "matcher", "planned", "rest")
 
-    def __init__(self, matcher: Matcher, arbiter: Arbiter | None) -> None:
+    def __init__(
+        self,
+        matcher: Matcher,
+        arbiter: Arbiter | None,
+        insert: Callable[[Matcher], list[int]] | None,
+    ) -> None:
         self.matcher = matcher  # past all tokens that were yielded
         self.planned: deque[int] = deque()  # to be accepted at the next places
         self.rest: list[int] | None = None  # what the arbiter wants after the token it set
         self._arbiter = arbiter
+        self._insert = insert
         # Weakly: the chain, and with it a hold on the model, would last until the next garbage
         # collection otherwise.
         self._sampler: Callable[[], Any] = _nothing
@@ -253,11 +262,11 @@ class _Substitute:
             return [], False
         if self.rest is not None:
             return self.rest, True
-        if not jump_forward:
-            return [], False
-        ahead = self.matcher.forced_tokens()
+        ahead = [] if self._insert is None else self._insert(self.matcher)
+        if not ahead and jump_forward:
+            ahead = self.matcher.forced_tokens()
         if not ahead:
-            return [], self.matcher.is_stopped()
+            return [], jump_forward and self.matcher.is_stopped()
         if self._arbiter is not None:
             settled = self._arbiter.settle(self.matcher, ahead)
             if settled is not None:
