@@ -397,7 +397,7 @@ GRAMMARS = [
     "start: <|mark|> /[0-9]/ | /[a-z]{9}/",
     'start: %json {"type": "object", "required": ["aa"], "additionalProperties": {"type": "null"}}',
     'start: %json {"type": "array", "minItems": 3, "items": {"enum": ["q", 10]}}',
-    'start: %json {"type": "array", "minItems": 3, "uniqueItems": true, "items": {"type":"string"}}',
+    'start: %json {"type": "array", "minItems":3, "uniqueItems": true, "items": {"type":"string"}}',
 ]
 
 
