@@ -41,8 +41,8 @@ class LogitsProcessor:
     leaves its rows free. With beams or several returned sequences a prompt has several rows, next
     to one another, as transformers lays them out.
 
-    One object serves one ``generate`` at a time; it begins anew where the rows begin anew, and with
-    :meth:`reset`. A row that has ended is left to the host, which pads it.
+    One object serves one ``generate`` at a time; it begins anew with other prompts, and with
+    :meth:`reset`, which is needed where a prompt is the last one and one token more. A row that has ended is left to the host, which pads it.
 
     Raises what compiling raises, and :class:`VocabularyError` for a vocabulary without
     end-of-generation token or a grammar compiled for another one.
@@ -69,6 +69,7 @@ class LogitsProcessor:
             if not self._compiled:
                 raise ValueError("there is no grammar for any row")
         self._prompt = 0  # tokens of the prompt, padding included
+        self._prompts: Any = None  # the tokens at the first call
         self._length = -1  # of the rows at the last call; below 0 before the first
         # By prompt and generated tokens: what the last call has seen.
         self._matchers: dict[tuple[int, tuple[int, ...]], Matcher] = {}
@@ -87,8 +88,9 @@ class LogitsProcessor:
         rows, length = (int(size) for size in input_ids.shape)
         if int(scores.shape[0]) != rows:
             raise ValueError(f"{rows} rows of tokens, but scores of shape {tuple(scores.shape)}")
-        if self._length < 0 or length != self._length + 1:
+        if not self._goes_on(input_ids, rows, length):
             self._prompt = length
+            self._prompts = input_ids
             self._matchers = {}
         generated = input_ids[:, self._prompt :].tolist()
         size = int(scores.shape[1])
@@ -97,6 +99,12 @@ class LogitsProcessor:
         return scores.masked_fill(
             scores.new_tensor(~allowed, dtype=_bool_of(scores)), float("-inf")
         )
+
+    def _goes_on(self, input_ids: Any, rows: int, length: int) -> bool:
+        """Whether this is the next call of the generation at hand, by its prompts."""
+        if self._length < 0 or length != self._length + 1 or rows != int(self._prompts.shape[0]):
+            return False
+        return bool((input_ids[:, : self._prompt] == self._prompts).all())
 
     def _allowed(self, generated: list[list[int]], rows: int, size: int) -> NDArray[np.bool_]:
         """Which tokens may come next, (rows, size)."""
