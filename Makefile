@@ -1,6 +1,6 @@
 # make test    lint, type check and tests
 # make demo    generate text under a grammar: make demo GRAMMAR=file PROMPT="..." ARGS="..."
-# make bench   mask times, next to llguidance: make bench ARGS=--quick
+# make bench   mask times, next to llguidance: make bench ARGS=--quick; and tokens per second
 # make lint    ruff and mypy
 # make clean   everything that make made in this directory
 #
@@ -55,6 +55,7 @@ demo: $(extension)
 
 bench: $(extension)
 	$(python) bench/masks.py $(ARGS)
+	$(python) bench/generate.py --quick
 
 lint: $(extension)
 	$(venv)/bin/ruff check

@@ -42,7 +42,8 @@ class LogitsProcessor:
     to one another, as transformers lays them out.
 
     One object serves one ``generate`` at a time; it begins anew with other prompts, and with
-    :meth:`reset`, which is needed where a prompt is the last one and one token more. A row that has ended is left to the host, which pads it.
+    :meth:`reset`, which is needed where a prompt is the last one and one token more. A row that has
+    ended is left to the host, which pads it.
 
     Raises what compiling raises, and :class:`VocabularyError` for a vocabulary without
     end-of-generation token or a grammar compiled for another one.
