@@ -141,12 +141,13 @@ cdef class Endings:
         start.row, start.state, start.context = place
         start.token = NONE
         memset(&found, 0, sizeof(Words))
-        if self.next.size > MOST_KNOWN:
-            map_clear(&self.known)
-            self.next.size = 0
-            self.left.size = 0
         try:
+            # What is known is guarded by the engine's lock too.
             grammar.acquire()
+            if self.next.size > MOST_KNOWN:
+                map_clear(&self.known)
+                self.next.size = 0
+                self.left.size = 0
             self.program = &grammar.program
             with nogil:
                 reached = self._search(&start, &found)

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import os
 import sys
 import threading
@@ -36,11 +35,11 @@ from llgx.errors import GrammarError, LlgxError
 from llgx.grammar import Grammar
 from llgx.llama.gbnf_guard import check_gbnf, refused_by_llama_cpp
 from llgx.llama.hooks import grammar_of, is_llgx_text
+from llgx.llama.schemas import dump, schema_text
 from llgx.vocabulary import Vocabulary
 
 __all__ = ["create_app", "main"]
 
-_KEPT_GRAMMARS: Final = 64
 _ENDPOINTS: Final = ("create_completion", "create_chat_completion")
 
 _lock = threading.Lock()
@@ -177,10 +176,10 @@ def _constraints(body: Any) -> Iterator[tuple[str, Callable[[], Grammar | str | 
         yield "response_format", functools.partial(_check_described, described)
         schema = described.get("schema") if isinstance(described, Mapping) else None
     if schema is not None:
-        yield "response_format", functools.partial(_schema, json.dumps(schema))
+        yield "response_format", functools.partial(_schema, schema)
     for name, parameters in _functions(body):
         if parameters is not None:
-            yield f"tools ({name})", functools.partial(_schema, json.dumps(parameters))
+            yield f"tools ({name})", functools.partial(_schema, parameters)
 
 
 def _functions(body: Any) -> Iterator[tuple[str, Any]]:
@@ -196,9 +195,9 @@ def _check_described(described: Any) -> None:
         raise GrammarError('a response_format of type "json_schema" needs json_schema.schema')
 
 
-@functools.lru_cache(maxsize=_KEPT_GRAMMARS)
-def _schema(text: str) -> Grammar:
-    return Grammar.from_json_schema(text)
+def _schema(schema: Any) -> Grammar:
+    # As the generation will look it up.
+    return grammar_of(schema_text(dump(schema)))
 
 
 def _model(app: Any) -> Any:

@@ -1,9 +1,10 @@
-"""``grammar=`` of llama-cpp-python: one hook on ``LlamaSampler.add_grammar``.
+"""``grammar=`` of llama-cpp-python: a hook on ``LlamaSampler.add_grammar``, one on ``generate``.
 
 ``Llama`` makes one sampler chain for each generation and has the grammar added to it by this
 method, in completion and in chat. The hook adds a sampler of llgx for a :class:`LlamaGrammar` of
 llgx and for any grammar whose text is one for llgx; other text is GBNF and goes to llama.cpp as
-before, except that what it cannot read is an error and no crash.
+before, except that what it cannot read is an error and no crash. The hook on ``Llama.generate`` is
+for jump-forward (:mod:`llgx.llama.jump`); generations that do not want it pass by.
 
 Invariant: each generation begins with a fresh state. The hook is in place as long as one of those
 who asked for it needs it; without it, nothing of llama-cpp-python is changed.
@@ -71,12 +72,17 @@ def remove_hook(user: str | None = None) -> None:
 
 def unknown_internals() -> list[str]:
     """What the hook relies on and llama-cpp-python does not have; empty if all is there."""
-    from llama_cpp import _internals, llama_cpp
+    from llama_cpp import Llama, _internals, llama_cpp
 
     method = getattr(getattr(_internals, "LlamaSampler", None), "add_grammar", None)
     problems = []
     if method is None or list(inspect.signature(method).parameters) != ["self", "model", "grammar"]:
         problems.append("LlamaSampler.add_grammar(model, grammar)")
+    parameters = inspect.signature(Llama.generate).parameters if hasattr(Llama, "generate") else {}
+    if not {"tokens", "grammar", "logits_processor", "stopping_criteria"} <= set(parameters):
+        problems.append("Llama.generate(tokens, grammar, logits_processor, stopping_criteria)")
+    if not hasattr(Llama, "_init_sampler"):
+        problems.append("Llama._init_sampler")
     for name in ("llama_sampler_init_grammar", "llama_sampler_chain_add", "llama_sampler_init"):
         if not hasattr(llama_cpp, name):
             problems.append(name)
