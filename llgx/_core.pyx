@@ -971,8 +971,10 @@ def fill_bitmasks(matchers, mask):
     for matcher in each:
         if matcher is not None and not isinstance(matcher, Matcher):
             raise TypeError(f"not a Matcher: {type(matcher).__name__}")
-    if hasattr(mask, "shape") and len(each) > mask.shape[0]:
-        raise ValueError(f"{len(each)} matchers for a mask of {mask.shape[0]} rows")
+    # Indexes are not checked in this module, and the shape may be empty.
+    shape = tuple(getattr(mask, "shape", ()))
+    if shape and len(each) > shape[0]:
+        raise ValueError(f"{len(each)} matchers for a mask of {shape[0]} rows")
     for i in range(len(each)):
         if each[i] is not None:
             (<Matcher>each[i]).fill_bitmask(mask, i)

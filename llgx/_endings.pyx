@@ -70,6 +70,7 @@ cdef class Endings:
     cdef Map known               # (row and state, context) -> index in next and left
     cdef Words next              # by known state: the token to take
     cdef Words left              # by known state: tokens to the end
+    cdef uint64_t* scratch       # one mask, of the kernels
 
     def __cinit__(self, compiled, limit=4_000):
         if not isinstance(compiled, CompiledGrammar):
@@ -77,6 +78,11 @@ cdef class Endings:
         if limit < 1 or limit > 10_000_000:
             raise ValueError(f"a search visits between 1 and 10,000,000 states, not {limit}")
         self.reference = weakref.ref(compiled)
+        self.scratch = <uint64_t*>malloc(
+            ((<CompiledGrammar>compiled).engine.words + 1) * sizeof(uint64_t)
+        )
+        if self.scratch == NULL:
+            raise MemoryError
         self.program = NULL
         self.limit = limit
         memset(&self.candidates, 0, sizeof(Words))
@@ -96,6 +102,7 @@ cdef class Endings:
         words_free(&self.next)
         words_free(&self.left)
         map_free(&self.known)
+        free(self.scratch)
 
     cdef int _choose_candidates(self, CompiledGrammar grammar) except -1:
         cdef const uint8_t* classes = grammar.engine.lexer.rx.classes
@@ -185,7 +192,9 @@ cdef class Endings:
         while head < count and head < limit and visits[head].depth + 1 < shortest:
             for i in range(self.candidates.size):
                 after = visits[head].step
-                if step_advance(program, &after, self.candidates.at[i], 0) >= 0:
+                if step_advance(
+                    program, &after, self.candidates.at[i], self.scratch
+                ) >= 0:
                     if program.engine.fault.code:
                         break
                     continue
@@ -292,7 +301,9 @@ cdef class Endings:
         cdef uint32_t index
         while not step_accepts(program, step):
             index = self._known_at(step)
-            if index == NONE or step_advance(program, step, self.next.at[index], 0) >= 0 \
+            if index == NONE or step_advance(
+                program, step, self.next.at[index], self.scratch
+            ) >= 0 \
                     or program.engine.fault.code:
                 return False
             if words_push(found, self.next.at[index]) < 0:

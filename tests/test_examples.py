@@ -1,4 +1,4 @@
-"""The programs in ``examples/`` run, and print what they say; ``test_demo`` is about ``demo.py``."""
+"""The programs in ``examples/`` run, and print what they say; ``test_demo`` is about the demo."""
 
 from __future__ import annotations
 
