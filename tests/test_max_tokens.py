@@ -381,6 +381,20 @@ def test_scopes_and_limits_are_refused_together() -> None:
         g.matcher()
 
 
+@pytest.mark.parametrize(
+    "rules",
+    [
+        'x[max_tokens=2]: y\ny: ("a" | "b")+',
+        'x[max_tokens=2]: z\nz: y "q"\ny: "a" | y "b"',
+        'x[max_tokens=2]: n y\nn: "n"?\ny: "a" | y "b"',
+        'x[max_tokens=2]: "a" | y "b"\ny: "a" | x "b"',
+    ],
+)
+def test_limits_on_what_begins_with_a_rule_are_refused(rules: str) -> None:
+    with pytest.raises(llgx.GrammarError, match=r"max_tokens of rule x: it begins with a rule"):
+        llgx.Matcher(llgx.Grammar.from_lark(f'start: x "."\n{rules}').compile(VOCABULARY))
+
+
 @pytest.mark.parametrize("most", [-1, 1.5, "3", True])
 def test_limits_are_counts(most: object) -> None:
     g = one(WORD, most)  # type: ignore[arg-type]
