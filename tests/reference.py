@@ -92,6 +92,7 @@ _BITS: Final = 64
 _ONES: Final = (1 << _BITS) - 1
 _ROW_ITEMS: Final = 3000
 _WAYS: Final = 60
+_WAYS_OUT: Final = 300
 _ROOT: Final = -1  # a rule of its own whose only production is the start rule
 EVERYTHING: Final = Complement(EMPTY)
 
@@ -814,6 +815,8 @@ class ReferenceGrammar:
             waiting = [state]
             found = False
             while waiting and not found:
+                if len(seen) > _WAYS_OUT:
+                    raise TooWideError(f"more than {_WAYS_OUT} states like finished items")
                 at = waiting.pop()
                 found = not self._is_item_again(at) or self.is_complete(at)
                 for byte in range(256) if not found else ():
