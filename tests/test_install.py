@@ -521,8 +521,8 @@ def test_what_fails_halfway_is_undone(clean: list[Any], monkeypatch: pytest.Monk
         def __setattr__(cls, name: str, value: Any) -> None:
             raise RuntimeError("frozen")
 
-    class Llama(metaclass=Frozen):
-        create_chat_completion = llama_cpp.Llama.create_chat_completion
+    class Llama(llama_cpp.Llama, metaclass=Frozen):
+        pass
 
     with monkeypatch.context() as patch:
         patch.setattr(install, "_patches", None)
