@@ -66,11 +66,11 @@ cdef class Endings:
     cdef Program* program        # of the grammar, while it is searched
     cdef uint32_t limit
     cdef readonly object max_tokens
+    cdef uint64_t* scratch       # of step_advance
     cdef Words candidates        # tokens that are tried from each state
     cdef Map known               # (row and state, context) -> index in next and left
     cdef Words next              # by known state: the token to take
     cdef Words left              # by known state: tokens to the end
-    cdef uint64_t* scratch       # one mask, of the kernels
 
     def __cinit__(self, compiled, limit=4_000):
         if not isinstance(compiled, CompiledGrammar):
@@ -78,31 +78,25 @@ cdef class Endings:
         if limit < 1 or limit > 10_000_000:
             raise ValueError(f"a search visits between 1 and 10,000,000 states, not {limit}")
         self.reference = weakref.ref(compiled)
-        self.scratch = <uint64_t*>malloc(
-            ((<CompiledGrammar>compiled).engine.words + 1) * sizeof(uint64_t)
-        )
-        if self.scratch == NULL:
-            raise MemoryError
         self.program = NULL
         self.limit = limit
         memset(&self.candidates, 0, sizeof(Words))
         memset(&self.known, 0, sizeof(Map))
         memset(&self.next, 0, sizeof(Words))
         memset(&self.left, 0, sizeof(Words))
-        self._choose_candidates(compiled)
-
-    def __init__(self, compiled, limit=4_000):
         cdef CompiledGrammar grammar = compiled
-        self.max_tokens = None
-        if grammar.program.max_tokens != NONE:
-            self.max_tokens = grammar.program.max_tokens
+        self.max_tokens = None if grammar.program.max_tokens == NONE else grammar.program.max_tokens
+        self.scratch = <uint64_t*>malloc((grammar.engine.words + 1) * sizeof(uint64_t))
+        if self.scratch == NULL:
+            raise MemoryError
+        self._choose_candidates(grammar)
 
     def __dealloc__(self):
+        free(self.scratch)
         words_free(&self.candidates)
         words_free(&self.next)
         words_free(&self.left)
         map_free(&self.known)
-        free(self.scratch)
 
     cdef int _choose_candidates(self, CompiledGrammar grammar) except -1:
         cdef const uint8_t* classes = grammar.engine.lexer.rx.classes
@@ -145,13 +139,14 @@ cdef class Endings:
         cdef size_t i
         if grammar is None:
             raise ReferenceError("the compiled grammar is gone")
-        start.row, start.state, start.context = place
+        start.row, start.state, start.context, start.count, start.begin = place
         start.token = NONE
         memset(&found, 0, sizeof(Words))
         try:
             # What is known is guarded by the engine's lock too.
             grammar.acquire()
-            if self.next.size > MOST_KNOWN:
+            # Where rules are limited to some tokens, a way depends on how many there were.
+            if self.next.size > MOST_KNOWN or grammar.engine.parser.limits != NULL:
                 map_clear(&self.known)
                 self.next.size = 0
                 self.left.size = 0
@@ -192,9 +187,7 @@ cdef class Endings:
         while head < count and head < limit and visits[head].depth + 1 < shortest:
             for i in range(self.candidates.size):
                 after = visits[head].step
-                if step_advance(
-                    program, &after, self.candidates.at[i], self.scratch
-                ) >= 0:
+                if step_advance(program, &after, self.candidates.at[i], self.scratch) >= 0:
                     if program.engine.fault.code:
                         break
                     continue
@@ -301,9 +294,7 @@ cdef class Endings:
         cdef uint32_t index
         while not step_accepts(program, step):
             index = self._known_at(step)
-            if index == NONE or step_advance(
-                program, step, self.next.at[index], self.scratch
-            ) >= 0 \
+            if index == NONE or step_advance(program, step, self.next.at[index], self.scratch) >= 0 \
                     or program.engine.fault.code:
                 return False
             if words_push(found, self.next.at[index]) < 0:
