@@ -1,4 +1,4 @@
-"""The programs in ``examples/`` run, and print what they say; ``test_demo`` is about the demo."""
+"""The programs in ``examples/`` run and print what they say; ``demo.py`` is in ``test_demo``."""
 
 from __future__ import annotations
 

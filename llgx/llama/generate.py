@@ -16,6 +16,7 @@ does at some 100 MB/s.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -74,8 +75,8 @@ class Reasoning:
 
     ``end`` is the marker after it: text, a :class:`llgx.SpecialToken`, or a sequence of these;
     ``begin`` what it starts with, if the prompt does not end with it already; ``max_tokens`` its
-    budget, after which ``end`` has to follow. Text that is a special token of the model stands for
-    that token.
+    budget, from the first token on and at least one, after which ``end`` is written. Text that is a
+    special token of the model stands for that token.
     """
 
     end: Marker = "</think>"
@@ -530,9 +531,10 @@ class _Call:
                 insert=None if self._reasoning is None else self._end_of_reasoning,
                 stopping_criteria=options.get("stopping_criteria"),
             )
-        for token in inner:
-            self.tokens.append(token)
-            yield token
+        with contextlib.closing(inner):
+            for token in inner:
+                self.tokens.append(token)
+                yield token
 
     # -------------------------------------------------------------- reasoning
 

@@ -37,7 +37,7 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from llgx._compiled import CompiledGrammar
 from llgx._core import Matcher
-from llgx.errors import LlgxError
+from llgx.errors import LimitError, LlgxError
 
 __all__ = ["Arbiter", "generate_with_jumps", "jumping"]
 
@@ -253,11 +253,21 @@ class _Substitute:
         return token
 
     def follow(self, token: int) -> bool:
-        """Move past ``token``; whether the grammar allows it."""
-        return self.matcher.try_consume((token,)) == 1
+        """Move past ``token``; False where the grammar does not allow it or a limit is passed,
+        which is for the sampler of the chain to report."""
+        try:
+            return self.matcher.try_consume((token,)) == 1
+        except LimitError:
+            return False
 
     def look_ahead(self, jump_forward: bool) -> tuple[list[int], bool]:
         """The tokens that come next in any case, and whether the text ends after them."""
+        try:
+            return self._look_ahead(jump_forward)
+        except LimitError:
+            return [], False
+
+    def _look_ahead(self, jump_forward: bool) -> tuple[list[int], bool]:
         if self.planned or self.matcher.stop_reason == "eog":
             return [], False
         if self.rest is not None:
