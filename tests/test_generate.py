@@ -394,6 +394,7 @@ GRAMMARS = [
     'start: /[a-c]{2,5}/ ("," /[0-9]+/)* ";"',
     'start: "if" body\nbody: "then" | "long long way" | "[" body "]"',
     "start: /(ab|cd)*e/ | /x.{3}y/",
+    'start: word "!"\nword[max_tokens=4]: /[a-z]+/',
     "start: <|mark|> /[0-9]/ | /[a-z]{9}/",
     'start: %json {"type": "object", "required": ["aa"], "additionalProperties": {"type": "null"}}',
     'start: %json {"type": "array", "minItems": 3, "items": {"enum": ["q", 10]}}',
