@@ -465,6 +465,25 @@ def test_arguments_are_shared() -> None:
     assert len(compile_lark("\n".join(lines)).rules) < 100
 
 
+@pytest.mark.parametrize(
+    "body",
+    ["x{y y}", 'x{(y | y "b")}', "z{y, y}", "x{y+ y}", 'x{y "a"}'],
+)
+def test_arguments_that_grow_for_ever(body: str) -> None:
+    """Each use asks for one with a larger argument: an error, and before it is written out."""
+    text = f'start: x{{"a"}} X{{"a"}}\nx{{y}}: y | {body}\nz{{a, b}}: x{{a b}} | x{{b "c" a}}'
+    with pytest.raises(GrammarError, match="do they come to an end"):
+        compile_lark(text + "\nX{y}: y")
+    with pytest.raises(GrammarError, match="do they come to an end"):
+        compile_lark('start: X{"a"}\nX{y}: y | X{y y}')
+
+
+def test_a_large_argument_is_no_growing_one() -> None:
+    words = " | ".join(f'"w{number}"' for number in range(30_000))
+    grammar = compile_lark(f'start: list{{{words}}}\nlist{{item}}: item ("," item)*')
+    assert len(grammar.terminals) == 30_001
+
+
 # --------------------------------------------------------------------------------------------------
 # Warnings
 

@@ -31,6 +31,10 @@ class Sources:
         self._end += len(text) + 1  # the place after its last character belongs to it
         return base
 
+    def __len__(self) -> int:
+        """Characters in all texts, and one for each text."""
+        return self._end
+
     def locate(self, offset: int) -> tuple[str, int, str]:
         """The text at ``offset``, the place in it, and its name."""
         index = bisect.bisect_right(self._bases, offset) - 1

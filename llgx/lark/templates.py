@@ -3,8 +3,9 @@
 A use of a template becomes a definition of its own, in which the arguments stand in place of the
 parameters; equal uses share it. Templates may use themselves: each use is made when the compiler
 comes to it. One that asks for ever new ones is stopped: arguments nest at most as deep as
-parentheses may, and there are at most :data:`_MOST` instances. Arguments are shared, not copied, so
-an instance costs what its template is long.
+parentheses may, there are at most :data:`_MOST` instances, and their arguments, written out, have
+at most :data:`_MOST_NODES` nodes more than the text has characters. Arguments are shared, not
+copied, so an instance takes the memory of its template, and the time of its arguments written out.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from llgx.limits import Limits
 __all__ = ["Templates"]
 
 _MOST: Final = 10_000
+_MOST_NODES: Final = 20_000
 
 Definition = ast.RuleDefinition | ast.TerminalDefinition
 
@@ -28,6 +30,7 @@ Definition = ast.RuleDefinition | ast.TerminalDefinition
 class _Argument(NamedTuple):
     key: int
     depth: int
+    size: int  # of the tree, where one node stands in several places
 
 
 class Templates:
@@ -39,8 +42,9 @@ class Templates:
         self._limits = limits
         self._instances: dict[Hashable, str] = {}
         self._keys: dict[Hashable, int] = {}
-        # By identity, next to the node, which keeps the identity its own: key and depth.
+        # By identity, next to the node, which keeps the identity its own.
         self._known: dict[int, tuple[ast.Expression, _Argument]] = {}
+        self._size = 0
 
     def resolve(self, use: ast.TemplateUse) -> ast.Name:
         """The name of the definition that ``use`` stands for.
@@ -68,6 +72,10 @@ class Templates:
         if name is None:
             if len(self._instances) >= _MOST:
                 message = f"templates are used in more than {_MOST} ways: do they come to an end?"
+                raise self._sources.error(message, node.begin)
+            self._size += sum(value.size for value in values)
+            if self._size > _MOST_NODES + len(self._sources):
+                message = "the arguments of templates grow too large: do they come to an end?"
                 raise self._sources.error(message, node.begin)
             name = self._instances[key] = f"{definition.name}{{{len(self._instances)}}}"
             self._instantiate(name, definition, node.arguments)
@@ -156,6 +164,7 @@ class Templates:
             )
         whole = (type(node), content, *(child.key for child in children))
         key = self._keys.setdefault(whole, len(self._keys))
-        found = _Argument(key, 1 + max((child.depth for child in children), default=0))
+        depth = 1 + max((child.depth for child in children), default=0)
+        found = _Argument(key, depth, 1 + sum(child.size for child in children))
         self._known[id(node)] = (node, found)
         return found
