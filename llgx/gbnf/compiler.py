@@ -60,7 +60,7 @@ class _Compiler:
         self._symbols: dict[Node, ir.Symbol] = {}
         self._queue: collections.deque[tuple[Node, int]] = collections.deque()
         self._regexes: dict[Node, ir.Regex] = {}
-        self._repetitions = Repetitions(self._rules)
+        self._repetitions = Repetitions(self._helper)
         self._symbol_count = 0
         self._names = [rule.name for rule in source.rules]
 
@@ -114,6 +114,10 @@ class _Compiler:
     def _name(self, node: Node) -> str:
         """How messages speak of a terminal: by the name of its rule, or as it is written."""
         return gbnf_spelling(node, self._names, _NAME_MAX)
+
+    def _helper(self, productions: list[ir.Production]) -> ir.RuleRef:
+        self._rules.append(ir.Rule("", productions))
+        return ir.RuleRef(len(self._rules) - 1)
 
     def _loop(self, node: Loop, rule: ir.Rule, index: int) -> None:
         bound = node.low if node.high is None else node.high

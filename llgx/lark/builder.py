@@ -1,12 +1,8 @@
-"""The grammar under construction: rules and terminals of :mod:`llgx.ir`, and repetition over rules.
-
-- ``x*`` and ``x+`` are left-recursive, so that the parser returns to the same row after each item;
-- ``x{m,n}`` takes O(log n) rules. ``x{k}`` is made of two halves. ``x{0,k}`` is "at most ``a``, or
-  else ``a + 1`` and then at most ``k - a - 1``" with ``a = (k - 1) // 2``: each count has one
-  derivation, and both smaller counts are again about half.
+"""The grammar under construction: rules and terminals of :mod:`llgx.ir`.
 
 A helper rule takes the parameter of the rule around it exactly when something in it reads the
-parameter. Equal repetitions share their rules, equal skip terminals their class.
+parameter. Equal repetitions (:mod:`llgx.repetition`) share their rules, equal skip terminals their
+class.
 """
 
 from __future__ import annotations
@@ -17,13 +13,11 @@ from typing import Final
 from llgx import ir
 from llgx.errors import LimitError
 from llgx.limits import Limits
+from llgx.repetition import Repetitions, Symbols
 
 __all__ = ["Builder", "Symbols", "reads_parameter"]
 
 _SELF: Final = ir.ParamExpr("self")
-_INLINE_COPIES: Final = 8
-
-Symbols = tuple[ir.Symbol, ...]
 
 
 class Builder:
@@ -37,10 +31,8 @@ class Builder:
         self._limits = limits
         self._symbol_count = 0
         self._classes: dict[tuple[Hashable, bool], int] = {}
-        self._units: dict[Symbols, ir.Symbol] = {}
         self._unbounded: dict[tuple[ir.Symbol, int], ir.RuleRef] = {}
-        self._powers: dict[tuple[ir.Symbol, int], ir.RuleRef] = {}
-        self._at_most: dict[tuple[ir.Symbol, int], ir.RuleRef] = {}
+        self._repetitions = Repetitions(self._counted_helper)
 
     def add_rule(self, rule: ir.Rule) -> int:
         """Append ``rule``; returns its index."""
@@ -85,63 +77,32 @@ class Builder:
         index = self.add_rule(ir.Rule("", list(productions), parametric))
         return ir.RuleRef(index, _SELF if parametric else None)
 
+    def _counted_helper(self, productions: Sequence[ir.Production]) -> ir.RuleRef:
+        return self.helper([self.count(production) for production in productions])
+
     # Repetition
 
     def repeat(self, symbols: Symbols, low: int, high: int | None) -> Symbols:
         """``low`` to ``high`` times ``symbols``; ``high`` is None for no bound."""
         if not symbols:
             return ()
-        unit = self._unit(symbols)
+        unit = self._repetitions.unit(symbols)
         if high is None:
             return (self._at_least(unit, low),)
-        return self._copies(unit, low) + self._up_to(unit, high - low)
-
-    def _unit(self, symbols: Symbols) -> ir.Symbol:
-        """One symbol for ``symbols``."""
-        if len(symbols) == 1:
-            return symbols[0]
-        unit = self._units.get(symbols)
-        if unit is None:
-            unit = self._units[symbols] = self.helper([self.count(ir.Production(symbols))])
-        return unit
+        return self._repetitions.between(unit, low, high)
 
     def _at_least(self, unit: ir.Symbol, low: int) -> ir.RuleRef:
         """``unit{low,}``, left-recursive."""
         key = (unit, low)
         found = self._unbounded.get(key)
         if found is None:
-            first = ir.Production(self._copies(unit, low))
+            first = ir.Production(self._repetitions.copies(unit, low))
             parametric = reads_parameter(ir.Production((unit,)))
             found = ir.RuleRef(len(self.rules), _SELF if parametric else None)
             productions = [self.count(first), self.count(ir.Production((found, unit)))]
             self.add_rule(ir.Rule("", productions, parametric))
             self._unbounded[key] = found
         return found
-
-    def _copies(self, unit: ir.Symbol, count: int) -> Symbols:
-        """``unit{count}``."""
-        if count <= _INLINE_COPIES:
-            return (unit,) * count
-        key = (unit, count)
-        found = self._powers.get(key)
-        if found is None:
-            half = self._copies(unit, count // 2)
-            found = self.helper([self.count(ir.Production(half + half + (unit,) * (count % 2)))])
-            self._powers[key] = found
-        return (found,)
-
-    def _up_to(self, unit: ir.Symbol, count: int) -> Symbols:
-        """``unit{0,count}``; see the head of the module."""
-        if not count:
-            return ()
-        key = (unit, count)
-        found = self._at_most.get(key)
-        if found is None:
-            few = (count - 1) // 2
-            more = self._copies(unit, few + 1) + self._up_to(unit, count - few - 1)
-            productions = [ir.Production(self._up_to(unit, few)), ir.Production(more)]
-            found = self._at_most[key] = self.helper([self.count(item) for item in productions])
-        return (found,)
 
 
 def reads_parameter(production: ir.Production) -> bool:
