@@ -20,15 +20,15 @@ from llgx.errors import (
     VocabularyError,
 )
 from llgx.explanation import Explanation
-from llgx.gbnf import gbnf_to_lark
 from llgx.grammar import Grammar
-from llgx.json_schema import json_schema_to_grammar, lint_schema
 from llgx.limits import Limits, Shortcuts
 from llgx.llama import LogitsProcessor, LogitsProcessorList, logits_processors
 from llgx.structural_tag import SpecialToken, StructuralTag
 from llgx.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
+    from llgx.gbnf import gbnf_to_lark
+    from llgx.json_schema import json_schema_to_grammar, lint_schema
     from llgx.llama.generate import (
         Generation,
         IncompleteError,
@@ -81,14 +81,17 @@ __all__ = [
     "uninstall",
 ]
 
-# Imported when first asked for. LlamaGrammar needs llama-cpp-python for that, and so is not among
-# the names of a star import.
+# Imported when first asked for, so that nobody waits for a front end that they do not use.
+# LlamaGrammar needs llama-cpp-python for that, and so is not among the names of a star import.
 _LAZY = {
     "Generation": "llgx.llama.generate",
     "IncompleteError": "llgx.llama.generate",
     "Reasoning": "llgx.llama.generate",
     "Stream": "llgx.llama.generate",
+    "gbnf_to_lark": "llgx.gbnf",
     "generate": "llgx.llama.generate",
+    "json_schema_to_grammar": "llgx.json_schema",
+    "lint_schema": "llgx.json_schema",
     "stream": "llgx.llama.generate",
     "LlamaGrammar": "llgx.llama.grammar",
     "Sampler": "llgx.llama.sampler",

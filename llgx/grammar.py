@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from llgx._compiled import CompiledGrammar
 from llgx.choices import compile_choices, compile_regex
-from llgx.errors import GrammarError
-from llgx.gbnf import compile_gbnf
 from llgx.ir import GrammarIR
 from llgx.lark import Library, compile_grammars, compile_lark, read_grammars
 from llgx.limits import DEFAULT_LIMITS, DEFAULT_SHORTCUTS, Limits, Shortcuts
@@ -122,6 +120,8 @@ class Grammar:
         """
         if not isinstance(text, str):
             raise TypeError(f"a grammar is a str, not {type(text).__name__}")
+        from llgx.gbnf import compile_gbnf
+
         return cls(compile_gbnf(text, limits=limits), source=text)
 
     @classmethod
@@ -227,11 +227,7 @@ class Grammar:
         if tag.grammar is not None:
             return cls.from_string(tag.grammar, limits=limits).ir
         if tag.schema is not None:
-            read = getattr(cls, "from_json_schema", None)
-            if read is None:
-                raise GrammarError("a structural tag with a schema: there is no JSON Schema yet")
-            described: Grammar = read(tag.schema, limits=limits)
-            return described.ir
+            return cls.from_json_schema(tag.schema, limits=limits).ir
         return None
 
     def with_reasoning(
