@@ -21,7 +21,8 @@ from libc.string cimport memcmp, memcpy, memset
 
 from llgx._engine cimport DELTA_LIMIT, SPARSE_LIMIT, Builder, Engine, Mask
 from llgx._memory cimport (
-    FAULT_MEMORY, NONE, Map, Words, fault_set, map_get, map_put, words_push, words_reserve,
+    FAULT_MEMORY, NONE, Map, Words, array_grown, fault_set, map_get, map_put, words_push,
+    words_reserve,
 )
 from llgx._trie cimport Trie
 
@@ -206,7 +207,7 @@ cdef const uint64_t* builder_bitset(
     """A kept bitset with this content; NULL with a fault set when memory is out."""
     cdef uint64_t lanes[4]
     cdef uint64_t h = 0
-    cdef uint32_t i, room
+    cdef uint32_t i
     cdef uint64_t** grown
     cdef uint64_t* made
     # Four independent chains: one would wait for each multiplication.
@@ -222,14 +223,13 @@ cdef const uint64_t* builder_bitset(
     if index[0] != NONE and \
             memcmp(engine.bitsets[index[0]], bits, engine.words * sizeof(uint64_t)) == 0:
         return engine.bitsets[index[0]]
-    if engine.bitset_count == engine.bitset_room:
-        room = engine.bitset_room * 2 if engine.bitset_room else 32
-        grown = <uint64_t**>realloc(engine.bitsets, room * sizeof(uint64_t*))
-        if grown == NULL:
-            fault_set(&engine.fault, FAULT_MEMORY)
-            return NULL
-        engine.bitsets = grown
-        engine.bitset_room = room
+    grown = <uint64_t**>array_grown(
+        engine.bitsets, &engine.bitset_room, engine.bitset_count, sizeof(uint64_t*)
+    )
+    if grown == NULL:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NULL
+    engine.bitsets = grown
     made = <uint64_t*>malloc((engine.words + 1) * sizeof(uint64_t))
     if made == NULL or map_put(&engine.bitset_index, h, 0, engine.bitset_count) < 0:
         free(made)

@@ -31,8 +31,8 @@ from llgx._earley cimport Parser, parser_argument, parser_guard
 from llgx._engine cimport Engine
 from llgx._lexer cimport set_t
 from llgx._memory cimport (
-    FAULT_MEMORY, NONE, Map, Words, fault_set, map_free, map_get, map_put, words_free, words_push,
-    words_reserve,
+    FAULT_MEMORY, NONE, Map, Words, array_grown, fault_set, map_free, map_get, map_put, words_free,
+    words_push, words_reserve,
 )
 from llgx._regex cimport EMPTY, node_t, regex_derive, regex_nullable
 
@@ -63,18 +63,15 @@ cdef void text_lexeme(
     Text* text, Engine* engine, set_t emitted, size_t begin, size_t end
 ) noexcept nogil:
     """Add a lexeme, unless it was skipped."""
-    cdef uint32_t place, length, room
+    cdef uint32_t place, length, i
     cdef Lexeme* grown
     if engine.lexer.set_is_skip[emitted] or text.failed:
         return
-    if text.count == text.lexemes_room:
-        room = 2 * text.lexemes_room if text.lexemes_room else 64
-        grown = <Lexeme*>realloc(text.lexemes, room * sizeof(Lexeme))
-        if grown == NULL:
-            text.failed = True
-            return
-        text.lexemes = grown
-        text.lexemes_room = room
+    grown = <Lexeme*>array_grown(text.lexemes, &text.lexemes_room, text.count, sizeof(Lexeme))
+    if grown == NULL:
+        text.failed = True
+        return
+    text.lexemes = grown
     place = map_get(&text.set_index, 0, emitted)
     if place == NONE:
         # Copied: the sets of the lexer may move once its lock is released.
@@ -85,8 +82,8 @@ cdef void text_lexeme(
             text.failed = True
             return
         text.sets.at[place] = length
-        for room in range(length):
-            text.sets.at[place + 1 + room] = engine.lexer.sets.entries[emitted].words[room]
+        for i in range(length):
+            text.sets.at[place + 1 + i] = engine.lexer.sets.entries[emitted].words[i]
         text.sets.size += length + 1
     text.lexemes[text.count].begin = <uint32_t>begin
     text.lexemes[text.count].end = <uint32_t>end
@@ -161,17 +158,6 @@ cdef struct Chart:
     int fault            # 1: memory, 2: too many items
 
 
-cdef void* _grown(void* at, uint32_t count, uint32_t* room, size_t size) noexcept nogil:
-    """Room for one more element; NULL when memory is out."""
-    cdef void* made
-    if count < room[0]:
-        return at
-    made = realloc(at, (2 * <size_t>room[0] + 64) * size)
-    if made != NULL:
-        room[0] = 2 * room[0] + 64
-    return made
-
-
 cdef uint32_t _add(
     Chart* chart, uint32_t place, uint32_t origin, uint64_t parameter, uint32_t before,
     uint32_t child
@@ -187,12 +173,15 @@ cdef uint32_t _add(
     if chart.fault:
         return NONE
     if found == NONE:
-        grown = _grown(chart.items, chart.item_count, &chart.item_room, sizeof(Item))
-        if grown == NULL or words_push(&chart.same, known) < 0 \
-                or map_put(&chart.known, place, origin, chart.item_count) < 0:
+        grown = array_grown(chart.items, &chart.item_room, chart.item_count, sizeof(Item))
+        if grown == NULL:
             chart.fault = 1
             return NONE
         chart.items = <Item*>grown
+        if words_push(&chart.same, known) < 0 \
+                or map_put(&chart.known, place, origin, chart.item_count) < 0:
+            chart.fault = 1
+            return NONE
         found = chart.item_count
         item = &chart.items[found]
         chart.item_count += 1
@@ -206,7 +195,7 @@ cdef uint32_t _add(
         item.next = NONE
         item.mark = 0
     if before != NONE:
-        grown = _grown(chart.ways, chart.way_count, &chart.way_room, sizeof(Way))
+        grown = array_grown(chart.ways, &chart.way_room, chart.way_count, sizeof(Way))
         if grown == NULL:
             chart.fault = 1
             return NONE
@@ -254,12 +243,15 @@ cdef void _complete(Chart* chart, uint32_t index) noexcept nogil:
         chart.items[last].next = index
         return
     known = map_get(&chart.finished, rule, origin)
-    grown = _grown(chart.nodes, chart.node_count, &chart.node_room, sizeof(Node))
-    if grown == NULL or words_push(&chart.same_node, known) < 0 \
-            or map_put(&chart.finished, rule, origin, chart.node_count) < 0:
+    grown = array_grown(chart.nodes, &chart.node_room, chart.node_count, sizeof(Node))
+    if grown == NULL:
         chart.fault = 1
         return
     chart.nodes = <Node*>grown
+    if words_push(&chart.same_node, known) < 0 \
+            or map_put(&chart.finished, rule, origin, chart.node_count) < 0:
+        chart.fault = 1
+        return
     found = chart.node_count
     chart.node_count += 1
     chart.nodes[found].rule = rule

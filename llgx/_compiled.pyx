@@ -22,7 +22,8 @@ from cpython.pythread cimport (
     NOWAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock,
 )
 
-from llgx._earley cimport FIRST_ROW, Cond, Expr, Production, row_dead
+from llgx._earley cimport FIRST_ROW, Production, row_dead
+from llgx._emptiness cimport regex_is_live
 from llgx._engine cimport (
     BOUNDARY_MEMO, DIFFERENCE_MASKS, FORCED_RUNS, LENGTH_CLASSES, MASK_MEMO, ROLE_CLOSE,
     ROLE_DISTINCT, ROLE_OPEN, ROLE_UNIQUE, SHARED_PLANS,
@@ -31,9 +32,8 @@ from llgx._exact cimport exact_new
 from llgx._mask cimport engine_begin, engine_free, engine_init
 from llgx._lower cimport raise_fault, regex_lower
 from llgx._memory cimport NONE, Fault
-from llgx._regex cimport (
-    ALL, EMPTY, node_t, regex_freeze_classes, regex_is_live, regex_nonempty, regex_nullable,
-)
+from llgx._parameters cimport Cond, Expr
+from llgx._regex cimport ALL, EMPTY, node_t, regex_freeze_classes, regex_nonempty, regex_nullable
 from llgx._scopes cimport scopes_count, scopes_new
 from llgx._sequence cimport program_acquire, program_release
 
@@ -575,8 +575,8 @@ cdef int _refuse_unbuilt(ir) except -1:
     for index, rule in enumerate(ir.rules):
         if rule.max_tokens and begins_with_rule(ir, index):
             raise GrammarError(
-                f"max_tokens of rule {rule.name}: it begins with a rule, which is not supported yet "
-                "(a rule that begins with a terminal is)"
+                f"max_tokens of rule {rule.name}: it begins with a rule, which is not supported "
+                "yet (a rule that begins with a terminal is)"
             )
     if not ir.exact:
         return 0

@@ -224,8 +224,8 @@ cdef class Matcher:
         self.count -= <uint32_t>number
 
     def _place(self):
-        """What follows depends on this alone: (row, lexer state, context, tokens, the token that the
-        lexeme in progress began in). For llgx itself."""
+        """What follows depends on this alone: (row, lexer state, context, tokens, the token that
+        the lexeme in progress began in). For llgx itself."""
         cdef Step* step = &self.steps[self.count]
         return step.row, step.state, step.context, step.count, step.begin
 

@@ -44,15 +44,16 @@ is linear in the items of the row, but for sorting them.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, qsort, realloc
+from libc.stdlib cimport calloc, free, qsort
 from libc.string cimport memcmp, memcpy, memset
 
 from llgx._lexer cimport DEAD, Lexer, lexer_start, set_t, state_t
 from llgx._memory cimport (
-    FAULT_MEMORY, FAULT_ROWS, FAULT_ROW_ITEMS, NONE, UNKNOWN, Fault, fault_set, interner_drop,
-    interner_free, interner_put, map_clear, map_free, map_get, map_put, words_free, words_hash,
-    words_push, words_reserve,
+    FAULT_MEMORY, FAULT_ROWS, FAULT_ROW_ITEMS, NONE, UNKNOWN, Fault, array_grown, fault_set,
+    interner_drop, interner_free, interner_put, map_clear, map_free, map_get, map_put, words_free,
+    words_hash, words_push, words_reserve,
 )
+from llgx._parameters cimport cond_holds, expr_value
 
 cdef extern from *:
     """
@@ -132,84 +133,6 @@ cdef void parser_free(Parser* ps) noexcept nogil:
 
 # --------------------------------------------------------------------------- parameters
 
-cdef inline uint64_t _slice_mask(uint64_t a, uint64_t b) noexcept nogil:
-    """Ones in bits a to b - 1."""
-    cdef uint64_t width = b - a
-    return (<uint64_t>-1 if width >= 64 else (<uint64_t>1 << width) - 1) << a if a < 64 else 0
-
-
-cdef uint64_t _evaluate(const Expr* expr, uint64_t value) noexcept nogil:
-    cdef uint64_t mask, part
-    if expr.op == EXPR_CONST:
-        return expr.a
-    if expr.op == EXPR_SET_BIT:
-        return value | (<uint64_t>1 << expr.a)
-    if expr.op == EXPR_CLEAR_BIT:
-        return value & ~(<uint64_t>1 << expr.a)
-    if expr.op == EXPR_AND:
-        return value & expr.a
-    if expr.op == EXPR_OR:
-        return value | expr.a
-    if expr.op == EXPR_INCR or expr.op == EXPR_DECR:
-        mask = _slice_mask(expr.a, expr.b)
-        part = value & mask
-        if expr.op == EXPR_INCR:
-            return value if part == mask else value + (<uint64_t>1 << expr.a)
-        return value if part == 0 else value - (<uint64_t>1 << expr.a)
-    return value
-
-
-cdef uint32_t _ones(uint64_t bits) noexcept nogil:
-    cdef uint32_t count = 0
-    while bits:
-        bits &= bits - 1
-        count += 1
-    return count
-
-
-cdef bint _holds(const Parser* ps, const Cond* cond, uint64_t value) noexcept nogil:
-    cdef uint64_t mask, part
-    cdef uint32_t i, op = cond.op
-    if op == COND_TRUE:
-        return True
-    if op == COND_AND:
-        for i in range(cond.count):
-            if not _holds(ps, &ps.conds[cond.first + i], value):
-                return False
-        return True
-    if op == COND_OR:
-        for i in range(cond.count):
-            if _holds(ps, &ps.conds[cond.first + i], value):
-                return True
-        return False
-    if op == COND_NOT:
-        return not _holds(ps, &ps.conds[cond.first], value)
-    if op == COND_BIT_SET:
-        return (value >> cond.a) & 1
-    if op == COND_BIT_CLEAR:
-        return not (value >> cond.a) & 1
-    mask = _slice_mask(cond.a, cond.b)
-    if op == COND_ONES:
-        return value & mask == mask
-    if op == COND_ZEROS:
-        return value & mask == 0
-    part = (value & mask) >> cond.a
-    if op >= COND_COUNT_EQ:
-        part = _ones(part)
-        op -= COND_COUNT_EQ - COND_EQ
-    if op == COND_EQ:
-        return part == cond.value
-    if op == COND_NE:
-        return part != cond.value
-    if op == COND_LT:
-        return part < cond.value
-    if op == COND_LE:
-        return part <= cond.value
-    if op == COND_GT:
-        return part > cond.value
-    return part >= cond.value
-
-
 cdef row_t parser_origin(const Parser* ps, row_t row, const uint32_t* item) noexcept nogil:
     """The row in which an item of ``row`` began."""
     cdef uint32_t number = item[ps.stride - 1]
@@ -227,7 +150,7 @@ cdef uint64_t parser_argument(
 cdef bint parser_guard(const Parser* ps, uint32_t production, uint64_t parameter) noexcept nogil:
     """Whether a production is there for this parameter. Reads the grammar only."""
     cdef uint32_t condition = ps.productions[production].condition
-    return condition == NONE or _holds(ps, &ps.conds[condition], parameter)
+    return condition == NONE or cond_holds(ps.conds, condition, parameter)
 
 
 # --------------------------------------------------------------------------- closing a row
@@ -313,7 +236,7 @@ cdef inline uint64_t _argument(
 ) noexcept nogil:
     if ps.argument[place] == NONE:
         return 0
-    return _evaluate(&ps.exprs[ps.argument[place]], parameter)
+    return expr_value(&ps.exprs[ps.argument[place]], parameter)
 
 
 cdef const uint32_t* _waiting(
@@ -575,13 +498,13 @@ cdef void _predict(Parser* ps, uint32_t rule, uint64_t parameter) noexcept nogil
     for i in range(ps.rules[rule], ps.rules[rule + 1]):
         production = &ps.productions[i]
         if production.condition == NONE or \
-                _holds(ps, &ps.conds[production.condition], parameter):
+                cond_holds(ps.conds, production.condition, parameter):
             _add(ps, production.place, SELF, parameter)
 
 
 cdef uint32_t _shape(Parser* ps, const uint32_t* words, uint32_t length) noexcept nogil:
     """Intern a shape, given as [flags, items...]; 0 with a fault set when that fails."""
-    cdef uint32_t before = ps.shape_words.count, room, shape
+    cdef uint32_t before = ps.shape_words.count, shape
     cdef Shape* grown
     shape = interner_put(&ps.shape_words, words, length)
     if shape == NONE:
@@ -589,15 +512,12 @@ cdef uint32_t _shape(Parser* ps, const uint32_t* words, uint32_t length) noexcep
         return 0
     if ps.shape_words.count == before:
         return shape
-    if ps.shape_words.count > ps.shapes_room:
-        room = ps.shapes_room * 2 if ps.shapes_room else 64
-        grown = <Shape*>realloc(ps.shapes, room * sizeof(Shape))
-        if grown == NULL:
-            interner_drop(&ps.shape_words)
-            fault_set(ps.fault, FAULT_MEMORY)
-            return 0
-        ps.shapes = grown
-        ps.shapes_room = room
+    grown = <Shape*>array_grown(ps.shapes, &ps.shapes_room, shape, sizeof(Shape))
+    if grown == NULL:
+        interner_drop(&ps.shape_words)
+        fault_set(ps.fault, FAULT_MEMORY)
+        return 0
+    ps.shapes = grown
     words = ps.shape_words.entries[shape].words
     ps.shapes[shape].items = words + 1
     ps.shapes[shape].count = (length - 1) // ps.stride
@@ -611,7 +531,7 @@ cdef row_t _row(Parser* ps, const uint32_t* words, uint32_t length) noexcept nog
 
     FIRST_ROW with a fault set when that fails.
     """
-    cdef uint32_t before = ps.contents.count, room
+    cdef uint32_t before = ps.contents.count
     cdef Row* grown
     cdef row_t row = interner_put(&ps.contents, words, length)
     if row == NONE:
@@ -623,15 +543,12 @@ cdef row_t _row(Parser* ps, const uint32_t* words, uint32_t length) noexcept nog
         interner_drop(&ps.contents)
         fault_set(ps.fault, FAULT_ROWS)
         return FIRST_ROW
-    if ps.contents.count > ps.rows_room:
-        room = ps.rows_room * 2 if ps.rows_room else 64
-        grown = <Row*>realloc(ps.rows, room * sizeof(Row))
-        if grown == NULL:
-            interner_drop(&ps.contents)
-            fault_set(ps.fault, FAULT_MEMORY)
-            return FIRST_ROW
-        ps.rows = grown
-        ps.rows_room = room
+    grown = <Row*>array_grown(ps.rows, &ps.rows_room, row, sizeof(Row))
+    if grown == NULL:
+        interner_drop(&ps.contents)
+        fault_set(ps.fault, FAULT_MEMORY)
+        return FIRST_ROW
+    ps.rows = grown
     words = ps.contents.entries[row].words
     ps.rows[row].shape = words[0]
     ps.rows[row].origins = words + 1

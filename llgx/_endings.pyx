@@ -57,8 +57,8 @@ cdef bytes _PREFERRED = (
 cdef class Endings:
     """Ends of the texts of one compiled grammar.
 
-    ``limit`` is the number of states that a search may visit. ``max_tokens`` is the number of tokens
-    that the grammar grants a text, or None; ways do not look at it. Raises ``TypeError`` for what
+    ``limit`` is the number of states that a search may visit. ``max_tokens`` is the number of
+    tokens that the grammar grants a text, or None; ways do not look at it. Raises ``TypeError`` for what
     is no :class:`CompiledGrammar`.
     """
 
@@ -294,7 +294,9 @@ cdef class Endings:
         cdef uint32_t index
         while not step_accepts(program, step):
             index = self._known_at(step)
-            if index == NONE or step_advance(program, step, self.next.at[index], self.scratch) >= 0 \
+            if index == NONE:
+                return False
+            if step_advance(program, step, self.next.at[index], self.scratch) >= 0 \
                     or program.engine.fault.code:
                 return False
             if words_push(found, self.next.at[index]) < 0:

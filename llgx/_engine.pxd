@@ -194,6 +194,7 @@ cdef struct Engine:
     Interner subtree_keys  # (bytes, node, trie) -> bitset of the tokens below such children
     uint64_t** subtrees
     uint32_t subtree_count
+    uint32_t subtree_room
     Map inside_index     # (site, state) -> inside
     Inside* insides
     uint32_t inside_count

@@ -17,7 +17,7 @@ mask is one walk of the token trie by the automaton, and kept.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, qsort, realloc
+from libc.stdlib cimport calloc, free, qsort
 from libc.string cimport memcpy, memset
 
 from llgx._earley cimport FIRST_ROW, parser_scan, row_accepts, row_state, row_t
@@ -25,7 +25,8 @@ from llgx._engine cimport Config, Engine, Exact, is_leaf
 from llgx._lexer cimport DEAD, NO_SET, lexer_set, lexer_step, set_t, state_t
 from llgx._memory cimport (
     FAULT_EXACT_PAIRS, FAULT_MEMORY, FAULT_ROWS, NONE, UNKNOWN, Words, arena_free, arena_take,
-    fault_set, interner_drop, interner_free, interner_put, words_free, words_push, words_reserve,
+    array_grown, fault_set, interner_drop, interner_free, interner_put, words_free, words_push,
+    words_reserve,
 )
 from llgx._trie cimport Trie, child_byte, child_node
 
@@ -77,7 +78,7 @@ cdef uint32_t _config(Engine* engine) noexcept nogil:
     """The configuration of the pairs in the scratch; NONE with a fault set when that fails."""
     cdef Exact* exact = engine.exact
     cdef uint32_t* at = exact.pairs.at
-    cdef uint32_t before = exact.configs.count, made, room
+    cdef uint32_t before = exact.configs.count, made
     cdef size_t i, kept = 0
     cdef Config* grown
     if engine.fault.code:
@@ -103,15 +104,12 @@ cdef uint32_t _config(Engine* engine) noexcept nogil:
         interner_drop(&exact.configs)
         fault_set(&engine.fault, FAULT_ROWS)
         return NONE
-    if exact.configs.count > exact.room:
-        room = exact.room * 2 if exact.room else 64
-        grown = <Config*>realloc(exact.info, room * sizeof(Config))
-        if grown == NULL:
-            interner_drop(&exact.configs)
-            fault_set(&engine.fault, FAULT_MEMORY)
-            return NONE
-        exact.info = grown
-        exact.room = room
+    grown = <Config*>array_grown(exact.info, &exact.room, made, sizeof(Config))
+    if grown == NULL:
+        interner_drop(&exact.configs)
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NONE
+    exact.info = grown
     memset(&exact.info[made], 0, sizeof(Config))
     return made
 

@@ -23,7 +23,6 @@ Cost: one walk of what the bases leave over; the result is kept as long as the g
 """
 
 from libc.stdint cimport uint32_t, uint64_t, uint8_t
-from libc.stdlib cimport realloc
 from libc.string cimport memcpy, memset
 
 from llgx._engine cimport (
@@ -35,7 +34,9 @@ from llgx._lexer cimport (
     DEAD, NO_SET, TAIL_BYTES, TAIL_UTF8, Loop, LoopKey, lexer_loop, lexer_loop_at, lexer_loop_lead,
     lexer_step, set_t, state_t, utf8_lead,
 )
-from llgx._memory cimport FAULT_MEMORY, NONE, arena_take, fault_set, map_get, map_put, words_push
+from llgx._memory cimport (
+    FAULT_MEMORY, NONE, arena_take, array_grown, fault_set, map_get, map_put, words_push,
+)
 from llgx._trie cimport (
     Table, Trie, child_byte, child_node, table_acquire, table_split, table_window, tokens_end,
 )
@@ -46,7 +47,7 @@ cdef uint32_t site_of(
     uint32_t depth
 ) noexcept nogil:
     """The id of a place to walk from; NONE with a fault set when memory is out."""
-    cdef uint32_t known, room
+    cdef uint32_t known
     cdef Site* grown
     cdef uint64_t high_key = <uint64_t><size_t>trie
     cdef uint64_t low_key = root
@@ -64,14 +65,11 @@ cdef uint32_t site_of(
     known = map_get(&engine.site_index, high_key, low_key)
     if known != NONE:
         return known
-    if engine.site_count == engine.site_room:
-        room = engine.site_room * 2 if engine.site_room else 16
-        grown = <Site*>realloc(engine.sites, room * sizeof(Site))
-        if grown == NULL:
-            fault_set(&engine.fault, FAULT_MEMORY)
-            return NONE
-        engine.sites = grown
-        engine.site_room = room
+    grown = <Site*>array_grown(engine.sites, &engine.site_room, engine.site_count, sizeof(Site))
+    if grown == NULL:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NONE
+    engine.sites = grown
     grown = &engine.sites[engine.site_count]
     grown.trie = trie
     grown.root = root
@@ -93,21 +91,20 @@ cdef Table* table_of(
     """A table of the pool, held until the engine is freed."""
     cdef Table* table
     cdef Table** grown
-    cdef uint32_t i, room
+    cdef uint32_t i
     cdef Trie* trie = &engine.pool.trie if parent == NULL else &parent.suffix
     for i in range(engine.table_count):
         table = engine.tables[i]
         if table.trie == trie and table.root == root and table.key.tail == key.tail \
                 and table.key.ascii[0] == key.ascii[0] and table.key.ascii[1] == key.ascii[1]:
             return table
-    if engine.table_count == engine.table_room:
-        room = engine.table_room * 2 if engine.table_room else 16
-        grown = <Table**>realloc(engine.tables, room * sizeof(Table*))
-        if grown == NULL:
-            fault_set(&engine.fault, FAULT_MEMORY)
-            return NULL
-        engine.tables = grown
-        engine.table_room = room
+    grown = <Table**>array_grown(
+        engine.tables, &engine.table_room, engine.table_count, sizeof(Table*)
+    )
+    if grown == NULL:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NULL
+    engine.tables = grown
     table = table_acquire(engine.pool, parent, root, key)
     if table == NULL:
         fault_set(&engine.fault, FAULT_MEMORY)
@@ -546,7 +543,7 @@ cdef uint32_t inside_of(Engine* engine, uint32_t where, state_t state) noexcept 
     cdef Boundary* bound
     cdef const Trie* trie = engine.sites[where].trie
     cdef const uint32_t* at
-    cdef uint32_t i, room, count = 0
+    cdef uint32_t i, count = 0
     if known != NONE:
         return known
     engine.tokens.size = 0
@@ -555,14 +552,13 @@ cdef uint32_t inside_of(Engine* engine, uint32_t where, state_t state) noexcept 
     _explore(engine, where, state, bases, &count)
     if engine.fault.code:
         return NONE
-    if engine.inside_count == engine.inside_room:
-        room = engine.inside_room * 2 if engine.inside_room else 32
-        grown = <Inside*>realloc(engine.insides, room * sizeof(Inside))
-        if grown == NULL:
-            fault_set(&engine.fault, FAULT_MEMORY)
-            return NONE
-        engine.insides = grown
-        engine.inside_room = room
+    grown = <Inside*>array_grown(
+        engine.insides, &engine.inside_room, engine.inside_count, sizeof(Inside)
+    )
+    if grown == NULL:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NONE
+    engine.insides = grown
     grown = &engine.insides[engine.inside_count]
     grown.base_count = count
     grown.token_count = <uint32_t>engine.tokens.size

@@ -14,11 +14,12 @@ derivative per new (node, byte class).
 
 from libc.stdint cimport uint32_t
 
+from llgx._emptiness cimport regex_is_live
 from llgx._lower cimport raise_fault, regex_lower
 from llgx._memory cimport FAULT_EMPTINESS, Fault, fault_set, words_push
 from llgx._regex cimport (
     ALL, EMPTY, Regex, node_t, regex_and, regex_derive, regex_free, regex_freeze_classes,
-    regex_init, regex_is_live, regex_not, regex_nullable,
+    regex_init, regex_not, regex_nullable,
 )
 
 from llgx.limits import DEFAULT_LIMITS

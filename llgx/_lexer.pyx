@@ -24,17 +24,18 @@ Cost: a known transition is two loads; a new one is a derivative per terminal an
 """
 
 from libc.stdint cimport int16_t, int8_t, uint32_t, uint64_t, uint8_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
+from llgx._emptiness cimport regex_is_extendable, regex_is_live
 from llgx._memory cimport (
-    FAULT_LEXER_STATES, FAULT_MEMORY, NONE, UNKNOWN, Fault, arena_free, arena_take, fault_set,
-    interner_drop, interner_free, interner_put, words_free, words_push,
+    FAULT_LEXER_STATES, FAULT_MEMORY, NONE, UNKNOWN, Fault, arena_free, arena_take, array_grown,
+    fault_set, interner_drop, interner_free, interner_put, words_free, words_push,
 )
 from llgx._regex cimport (
     BYTES_KIND, CONCAT_KIND, COUNTED, EMPTY, EPSILON, HARD, LITERAL_KIND, REPEAT_KIND, node_t,
-    regex_concat, regex_derive, regex_first, regex_free, regex_init, regex_is_extendable,
-    regex_is_live, regex_nullable, regex_repeat, regex_saturate, regex_words,
+    regex_concat, regex_derive, regex_first, regex_free, regex_init, regex_nullable, regex_repeat,
+    regex_saturate, regex_words,
 )
 
 
@@ -75,7 +76,7 @@ cdef void lexer_free(Lexer* lx) noexcept nogil:
 
 cdef set_t lexer_set(Lexer* lx, const uint32_t* terminals, uint32_t count) noexcept nogil:
     """The id of a sorted set of terminals."""
-    cdef uint32_t before = lx.sets.count, room, i
+    cdef uint32_t before = lx.sets.count, i
     cdef int8_t* grown
     cdef set_t result = interner_put(&lx.sets, terminals, count)
     if result == NONE:
@@ -83,15 +84,12 @@ cdef set_t lexer_set(Lexer* lx, const uint32_t* terminals, uint32_t count) noexc
         return NO_SET
     if lx.sets.count == before:
         return result
-    if lx.sets.count > lx.sets_room:
-        room = lx.sets_room * 2 if lx.sets_room else 64
-        grown = <int8_t*>realloc(lx.set_is_skip, room)
-        if grown == NULL:
-            fault_set(lx.fault, FAULT_MEMORY)
-            interner_drop(&lx.sets)
-            return NO_SET
-        lx.set_is_skip = grown
-        lx.sets_room = room
+    grown = <int8_t*>array_grown(lx.set_is_skip, &lx.sets_room, result, 1)
+    if grown == NULL:
+        fault_set(lx.fault, FAULT_MEMORY)
+        interner_drop(&lx.sets)
+        return NO_SET
+    lx.set_is_skip = grown
     lx.set_is_skip[result] = 0
     for i in range(count):
         lx.set_is_skip[result] |= lx.skip[terminals[i]]
@@ -125,7 +123,7 @@ cdef state_t _state(Lexer* lx, size_t base) noexcept nogil:
     off."""
     cdef uint32_t before = lx.vectors.count
     cdef uint32_t length = <uint32_t>(lx.scratch.size - base)
-    cdef uint32_t room, i
+    cdef uint32_t i
     cdef State* grown
     cdef State* info
     cdef const uint32_t* words
@@ -144,15 +142,12 @@ cdef state_t _state(Lexer* lx, size_t base) noexcept nogil:
         return DEAD
     if lx.vectors.count == before:
         return state
-    if lx.vectors.count > lx.states_room:
-        room = lx.states_room * 2 if lx.states_room else 64
-        grown = <State*>realloc(lx.states, room * sizeof(State))
-        if grown == NULL:
-            fault_set(lx.fault, FAULT_MEMORY)
-            interner_drop(&lx.vectors)
-            return DEAD
-        lx.states = grown
-        lx.states_room = room
+    grown = <State*>array_grown(lx.states, &lx.states_room, state, sizeof(State))
+    if grown == NULL:
+        fault_set(lx.fault, FAULT_MEMORY)
+        interner_drop(&lx.vectors)
+        return DEAD
+    lx.states = grown
     if lx.vectors.count > lx.state_limit:
         interner_drop(&lx.vectors)
         fault_set(lx.fault, FAULT_LEXER_STATES)
@@ -512,7 +507,6 @@ cdef state_t lexer_saturate(Lexer* lx, state_t state) noexcept nogil:
 cdef uint32_t lexer_loop(Lexer* lx, state_t state, bint counted) noexcept nogil:
     """The index of the state's loop, or NONE. Kept; costs up to one row of transitions once."""
     cdef Loop loop
-    cdef uint32_t room
     cdef Loop* grown
     if lx.states[state].loop != UNKNOWN:
         return lx.states[state].loop
@@ -520,14 +514,11 @@ cdef uint32_t lexer_loop(Lexer* lx, state_t state, bint counted) noexcept nogil:
         if lx.fault.code == 0:
             lx.states[state].loop = NONE
         return NONE
-    if lx.loop_count == lx.loop_room:
-        room = lx.loop_room * 2 if lx.loop_room else 16
-        grown = <Loop*>realloc(lx.loops, room * sizeof(Loop))
-        if grown == NULL:
-            fault_set(lx.fault, FAULT_MEMORY)
-            return NONE
-        lx.loops = grown
-        lx.loop_room = room
+    grown = <Loop*>array_grown(lx.loops, &lx.loop_room, lx.loop_count, sizeof(Loop))
+    if grown == NULL:
+        fault_set(lx.fault, FAULT_MEMORY)
+        return NONE
+    lx.loops = grown
     lx.loops[lx.loop_count] = loop
     lx.states[state].loop = lx.loop_count
     lx.loop_count += 1

@@ -19,7 +19,7 @@ their bytes are counted, and the memo starts afresh when ``mask_limit`` is passe
 """
 
 from libc.stdint cimport uint32_t, uint64_t, uint8_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from llgx._builder cimport (
@@ -41,8 +41,8 @@ from llgx._lexer cimport (
     DEAD, NO_SET, lexer_free, lexer_init, lexer_step, lexer_tail, set_t, state_t,
 )
 from llgx._memory cimport (
-    FAULT_MEMORY, FAULT_NONE, NONE, Slot, arena_free, fault_set, interner_drop, interner_free,
-    interner_put, map_clear, map_free, map_get, map_put, words_free,
+    FAULT_MEMORY, FAULT_NONE, NONE, Slot, arena_free, array_grown, fault_set, interner_drop,
+    interner_free, interner_put, map_clear, map_free, map_get, map_put, words_free,
 )
 from llgx._plan cimport plan_of, plans_forget, plans_free
 from llgx._scopes cimport scopes_begin, scopes_free
@@ -354,7 +354,9 @@ cdef const uint64_t* _subtrees(
         return NULL
     if index < engine.subtree_count:
         return engine.subtrees[index]
-    grown = <uint64_t**>realloc(engine.subtrees, (index + 1) * sizeof(uint64_t*))
+    grown = <uint64_t**>array_grown(
+        engine.subtrees, &engine.subtree_room, index, sizeof(uint64_t*)
+    )
     if grown != NULL:
         engine.subtrees = grown
     bits = <uint64_t*>calloc(engine.words + 1, sizeof(uint64_t))
@@ -574,7 +576,7 @@ cdef uint32_t _make_mask(
     A WHOLE_MASK is that of lexer state ``of`` over the main trie, a PART_MASK what the row adds to
     the fixed part of plan ``of``.
     """
-    cdef uint32_t room, level = engine.level, depth = engine.depth
+    cdef uint32_t level = engine.level, depth = engine.depth
     cdef size_t frames = engine.frames.size
     cdef Mask mask
     cdef Mask* grown
@@ -591,15 +593,12 @@ cdef uint32_t _make_mask(
         engine.frames.size = frames
         return NONE
     engine.level = level
-    if engine.mask_count == engine.mask_room:
-        room = engine.mask_room * 2 if engine.mask_room else 64
-        grown = <Mask*>realloc(engine.masks, room * sizeof(Mask))
-        if grown == NULL:
-            free(mask.tokens)
-            fault_set(&engine.fault, FAULT_MEMORY)
-            return NONE
-        engine.masks = grown
-        engine.mask_room = room
+    grown = <Mask*>array_grown(engine.masks, &engine.mask_room, engine.mask_count, sizeof(Mask))
+    if grown == NULL:
+        free(mask.tokens)
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NONE
+    engine.masks = grown
     engine.masks[engine.mask_count] = mask
     engine.mask_bytes += mask.bytes + 64
     engine.mask_count += 1

@@ -89,6 +89,28 @@ cdef inline void arena_free(Arena* arena) noexcept nogil:
     memset(arena, 0, sizeof(Arena))
 
 
+# --------------------------------------------------------------------------- arrays
+
+cdef inline void* array_grown(
+    void* items, uint32_t* room, uint32_t index, size_t size
+) noexcept nogil:
+    """``items``, elements of ``size`` bytes, with room for the one at ``index``; it may move.
+
+    NULL when memory is out, and nothing changed. What is new is not initialised.
+    """
+    cdef size_t more = room[0]
+    cdef void* grown
+    if index < room[0]:
+        return items
+    more = 2 * more if more else 64
+    if more <= index:
+        more = <size_t>index + 1
+    grown = realloc(items, more * size)
+    if grown != NULL:
+        room[0] = <uint32_t>more
+    return grown
+
+
 # --------------------------------------------------------------------------- word vectors
 
 cdef struct Words:

@@ -18,7 +18,7 @@ bitsets it uses.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
-from libc.stdlib cimport free, qsort, realloc
+from libc.stdlib cimport free, qsort
 from libc.string cimport memcpy, memset
 
 from llgx._builder cimport (
@@ -32,8 +32,8 @@ from llgx._engine cimport (
 from llgx._inside cimport inside_of
 from llgx._lexer cimport DEAD, NO_SET, state_t
 from llgx._memory cimport (
-    FAULT_MEMORY, NONE, arena_free, arena_take, fault_set, map_clear, map_free, map_get, map_put,
-    words_free, words_reserve,
+    FAULT_MEMORY, NONE, arena_free, arena_take, array_grown, fault_set, map_clear, map_free,
+    map_get, map_put, words_free, words_reserve,
 )
 from llgx._shared cimport shared_adopt, shared_offer
 from llgx._trie cimport Trie
@@ -233,7 +233,7 @@ cdef int _finish(
 cdef uint32_t plan_of(Engine* engine, uint32_t where, state_t state) noexcept nogil:
     """The index of the plan of a (site, state); NONE with a fault set."""
     cdef uint32_t known = map_get(&engine.plan_index, where, state)
-    cdef uint32_t index, room, level = engine.level
+    cdef uint32_t index, level = engine.level
     cdef size_t floor = engine.asked.size
     cdef Plan plan
     cdef Plan* grown
@@ -253,15 +253,12 @@ cdef uint32_t plan_of(Engine* engine, uint32_t where, state_t state) noexcept no
         engine.level = level
         engine.asked.size = floor
         shared_offer(engine, where, state, &plan)
-    if engine.plan_count == engine.plan_room:
-        room = engine.plan_room * 2 if engine.plan_room else 32
-        grown = <Plan*>realloc(engine.plans, room * sizeof(Plan))
-        if grown == NULL:
-            free(plan.fixed.tokens)
-            fault_set(&engine.fault, FAULT_MEMORY)
-            return NONE
-        engine.plans = grown
-        engine.plan_room = room
+    grown = <Plan*>array_grown(engine.plans, &engine.plan_room, engine.plan_count, sizeof(Plan))
+    if grown == NULL:
+        free(plan.fixed.tokens)
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NONE
+    engine.plans = grown
     if map_put(&engine.plan_index, where, state, engine.plan_count) < 0:
         free(plan.fixed.tokens)
         fault_set(&engine.fault, FAULT_MEMORY)

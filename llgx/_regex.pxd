@@ -96,8 +96,6 @@ cdef node_t regex_nonempty(Regex* rx, node_t node) noexcept nogil
 cdef const uint64_t* regex_first(Regex* rx, node_t node) noexcept nogil
 cdef node_t regex_derive(Regex* rx, node_t node, uint32_t byte_class) noexcept nogil
 cdef node_t regex_saturate(Regex* rx, node_t node) noexcept nogil
-cdef bint regex_is_live(Regex* rx, node_t node) noexcept nogil
-cdef bint regex_is_extendable(Regex* rx, node_t node) noexcept nogil
 
 
 cdef inline bint regex_nullable(const Regex* rx, node_t node) noexcept nogil:

@@ -13,10 +13,6 @@ bodies give alternatives that differ in the counters alone; overlapping ones are
 *Remainders* are the digits of the multiples of a number. A residual is a residue, so a modulus of a
 million is a node until digits are read; whether a residue can still become zero is arithmetic.
 
-*Emptiness* is exact. Without intersection and complement a node is empty only if it is ``EMPTY``;
-with them, derivatives are searched for one that matches, and the verdict is kept for every node on
-the way. The search is bounded by a number of steps, not by time.
-
 Method: Brzozowski, "Derivatives of regular expressions" (1964), with the similarity rules of Owens,
 Reppy and Turon, "Regular-expression derivatives re-examined" (2009). A derivative costs time linear
 in the node, once per (node, byte class); memory is about 40 bytes a node.
@@ -27,10 +23,9 @@ from libc.stdlib cimport free, qsort, realloc
 from libc.string cimport memcpy, memset
 
 from llgx._memory cimport (
-    FAULT_EMPTINESS, FAULT_EXACT_PAIRS, FAULT_LEXER_STATES, FAULT_MEMORY, FAULT_NONE,
-    FAULT_REGEX_DEPTH, FAULT_REGEX_NODES, FAULT_ROWS, FAULT_ROW_ITEMS, FAULT_SCOPES, NONE,
-    UNKNOWN, Fault, Map, Words, arena_free, arena_take, fault_set, interner_drop, interner_free,
-    interner_put, map_free, map_get, map_put, words_free, words_push,
+    FAULT_MEMORY, FAULT_REGEX_DEPTH, FAULT_REGEX_NODES, NONE, UNKNOWN, Fault, arena_free,
+    arena_take, array_grown, fault_set, interner_drop, interner_free, interner_put, map_free,
+    map_get, map_put, words_free, words_push,
 )
 
 
@@ -49,7 +44,7 @@ cdef inline uint32_t _max(uint32_t a, uint32_t b) noexcept nogil:
 cdef node_t _node(Regex* rx, const uint32_t* words, uint32_t length) noexcept nogil:
     """Intern a node and fill in what is known of it; EMPTY with a fault set when that fails."""
     cdef uint32_t before = rx.nodes.count
-    cdef uint32_t room, i, child
+    cdef uint32_t i, child
     cdef NodeInfo* info
     cdef uint8_t flags = 0
     cdef uint32_t depth = 0
@@ -62,15 +57,12 @@ cdef node_t _node(Regex* rx, const uint32_t* words, uint32_t length) noexcept no
         return EMPTY
     if rx.nodes.count == before:
         return node
-    if rx.nodes.count > rx.info_room:
-        room = rx.info_room * 2 if rx.info_room else 64
-        info = <NodeInfo*>realloc(rx.info, room * sizeof(NodeInfo))
-        if info == NULL:
-            interner_drop(&rx.nodes)
-            fault_set(rx.fault, FAULT_MEMORY)
-            return EMPTY
-        rx.info = info
-        rx.info_room = room
+    info = <NodeInfo*>array_grown(rx.info, &rx.info_room, node, sizeof(NodeInfo))
+    if info == NULL:
+        interner_drop(&rx.nodes)
+        fault_set(rx.fault, FAULT_MEMORY)
+        return EMPTY
+    rx.info = info
     words = rx.nodes.entries[node].words
     if words[0] == EPSILON_KIND:
         flags = NULLABLE
@@ -888,111 +880,6 @@ cdef node_t regex_derive(Regex* rx, node_t node, uint32_t byte_class) noexcept n
     if map_put(&rx.derivatives, byte_class, node, result) < 0:
         fault_set(rx.fault, FAULT_MEMORY)
     return result
-
-
-# --------------------------------------------------------------------------- emptiness
-
-cdef inline int _verdict(const Regex* rx, node_t node) noexcept nogil:
-    """1 live, 0 empty, -1 not known."""
-    cdef uint8_t flags = rx.info[node].flags
-    if not flags & HARD:
-        return node != EMPTY
-    if flags & NULLABLE:
-        return 1
-    if flags & LIVE_KNOWN:
-        return 1 if flags & LIVE else 0
-    return -1
-
-
-cdef bint regex_is_live(Regex* rx, node_t node) noexcept nogil:
-    """Whether ``node`` matches any string. Exact; every node of the search keeps its verdict.
-
-    An edge leads from a node to nodes each of which, if live, makes it live; a node all of whose
-    edges lead to empty nodes is empty. So the nodes seen are all empty when none of them is live.
-    """
-    cdef Words todo            # pairs: node, index of its parent in ``seen``
-    cdef Words seen            # pairs: node, index of its parent in ``seen``
-    cdef Map known
-    cdef const uint32_t* words
-    cdef uint32_t i, length, at, parent
-    cdef node_t child
-    cdef int verdict = _verdict(rx, node)
-    cdef bint live = False
-    if verdict >= 0:
-        return verdict
-    if rx.live_depth == 0:
-        rx.live_steps = 0
-    rx.live_depth += 1
-    memset(&todo, 0, sizeof(Words))
-    memset(&seen, 0, sizeof(Words))
-    memset(&known, 0, sizeof(Map))
-    if words_push(&todo, node) < 0 or words_push(&todo, NONE) < 0:
-        fault_set(rx.fault, FAULT_MEMORY)
-    while todo.size and not rx.fault.code:
-        parent = todo.at[todo.size - 1]
-        child = todo.at[todo.size - 2]
-        todo.size -= 2
-        verdict = _verdict(rx, child)
-        if verdict == 0 or map_get(&known, 0, child) != NONE:
-            continue
-        at = <uint32_t>(seen.size // 2)
-        if map_put(&known, 0, child, at) < 0 or words_push(&seen, child) < 0 \
-                or words_push(&seen, parent) < 0:
-            fault_set(rx.fault, FAULT_MEMORY)
-            break
-        if verdict == 1:
-            live = True
-            while at != NONE:
-                rx.info[seen.at[2 * at]].flags |= LIVE_KNOWN | LIVE
-                at = seen.at[2 * at + 1]
-            break
-        words = regex_words(rx, child)
-        length = rx.nodes.entries[child].length
-        if words[0] == ALT_KIND:
-            for i in range(1, length):
-                if words_push(&todo, words[i]) < 0 or words_push(&todo, at) < 0:
-                    fault_set(rx.fault, FAULT_MEMORY)
-        elif words[0] == CONCAT_KIND:
-            if regex_is_live(rx, words[2]):
-                if words_push(&todo, words[1]) < 0 or words_push(&todo, at) < 0:
-                    fault_set(rx.fault, FAULT_MEMORY)
-        elif words[0] == REPEAT_KIND:
-            if words_push(&todo, words[1]) < 0 or words_push(&todo, at) < 0:
-                fault_set(rx.fault, FAULT_MEMORY)
-        else:
-            for i in range(rx.class_count):
-                rx.live_steps += 1
-                child = regex_derive(rx, seen.at[2 * at], i)
-                if words_push(&todo, child) < 0 or words_push(&todo, at) < 0:
-                    fault_set(rx.fault, FAULT_MEMORY)
-        rx.live_steps += 1
-        if rx.live_steps > rx.step_limit:
-            fault_set(rx.fault, FAULT_EMPTINESS)
-    rx.live_depth -= 1
-    if not live and not rx.fault.code:
-        for at in range(seen.size // 2):
-            rx.info[seen.at[2 * at]].flags |= LIVE_KNOWN
-    words_free(&todo)
-    words_free(&seen)
-    map_free(&known)
-    return live
-
-
-cdef bint regex_is_extendable(Regex* rx, node_t node) noexcept nogil:
-    """Whether ``node`` matches any string that is not empty. Exact, kept per node."""
-    cdef uint32_t i
-    cdef bint found = False
-    if not rx.info[node].flags & HARD:
-        return node > EPSILON
-    if rx.info[node].flags & EXTENDABLE_KNOWN:
-        return rx.info[node].flags & EXTENDABLE
-    for i in range(rx.class_count):
-        if regex_is_live(rx, regex_derive(rx, node, i)):
-            found = True
-            break
-    if not rx.fault.code:
-        rx.info[node].flags |= EXTENDABLE_KNOWN | (EXTENDABLE if found else 0)
-    return found
 
 
 # --------------------------------------------------------------------------- saturation

@@ -15,11 +15,12 @@ sibling goes along with, and takes at most one per byte of the siblings.
 from libc.stdint cimport uint32_t
 from libc.string cimport memset
 
+from llgx._emptiness cimport regex_is_live
 from llgx._memory cimport FAULT_MEMORY, NONE, Words, fault_set, words_free, words_push
 from llgx._regex cimport (
     ALT_KIND, AND_KIND, BYTES_KIND, CONCAT_KIND, EMPTY, EPSILON_KIND, HARD, LITERAL_KIND, NOT_KIND,
     REMAINDER_KIND, REPEAT_KIND, SPELL_INTEGER, SPELL_MASK, Regex, node_t, regex_derive,
-    regex_is_live, regex_nullable, regex_words,
+    regex_nullable, regex_words,
 )
 from llgx._texts cimport TextCursor, Texts, texts_final, texts_step
 

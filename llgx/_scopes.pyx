@@ -33,6 +33,7 @@ from libc.string cimport memcpy, memset
 from llgx._earley cimport (
     parser_scan, row_accepts, row_dead, row_state, row_t, row_takes_tokens,
 )
+from llgx._emptiness cimport regex_is_live
 from llgx._engine cimport (
     FRAME_INSIDE, FRAME_TIGHT, FRAME_TRACKED, FRAME_UNIQUE, ROLE_CLOSE, ROLE_DISTINCT, ROLE_KNOWN,
     ROLE_OPEN, ROLE_PLAIN, ROLE_SKIP, ROLE_UNIQUE, Engine, Place, Scopes,
@@ -42,7 +43,7 @@ from llgx._memory cimport (
     FAULT_MEMORY, FAULT_SCOPES, NONE, Interner, Map, Words, fault_set, interner_drop, interner_free,
     interner_put, map_free, map_get, map_put, words_free, words_push, words_reserve,
 )
-from llgx._regex cimport EMPTY, node_t, regex_derive, regex_is_live
+from llgx._regex cimport EMPTY, node_t, regex_derive
 from llgx._residuals cimport residual_is_endless, residual_is_within
 from llgx._texts cimport (
     NO_TEXTS, TextCursor, texts_after, texts_contain, texts_free, texts_init, texts_insert, texts_t,

@@ -20,7 +20,7 @@ all are forgotten and a new generation begins, which engines of the old one take
 """
 
 from libc.stdint cimport uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from cpython.pythread cimport WAIT_LOCK, PyThread_acquire_lock, PyThread_release_lock
@@ -29,14 +29,14 @@ from llgx._engine cimport NESTED, SHARED_PLANS, WALK, Boundary, Engine, Plan, Si
 from llgx._inside cimport site_of
 from llgx._lexer cimport Lexer, lexer_set, state_t
 from llgx._memory cimport (
-    FAULT_MEMORY, NONE, UNKNOWN, arena_take, fault_set, interner_free, interner_put, map_clear,
-    map_get, map_put,
+    FAULT_MEMORY, NONE, UNKNOWN, arena_take, array_grown, fault_set, interner_free, interner_put,
+    map_clear, map_get, map_put,
 )
 from llgx._regex cimport (
     ALT_KIND, AND_KIND, BYTES_KIND, CONCAT_KIND, EPSILON_KIND, LITERAL_KIND, NOT_KIND,
     REMAINDER_KIND, REPEAT_KIND, Regex, node_t, regex_words,
 )
-from llgx._trie cimport PlanPool, SharedBoundary, SharedPlan, Table, TablePool, shared_free
+from llgx._trie cimport PlanPool, SharedBoundary, SharedPlan, Table, shared_free
 
 cdef enum:
     MOST_TERMINALS = 64  # of a state that takes part
@@ -187,7 +187,7 @@ cdef void _next_generation(PlanPool* pool) noexcept nogil:
 cdef uint32_t _place(PlanPool* pool) noexcept nogil:
     """A place for one more plan, the least recently used one without users dropped while there are
     too many bytes; NONE when memory is out. Lock held."""
-    cdef uint32_t i, room, oldest
+    cdef uint32_t i, oldest
     cdef SharedPlan** grown
     while pool.bytes > pool.limit:
         oldest = NONE
@@ -207,13 +207,10 @@ cdef uint32_t _place(PlanPool* pool) noexcept nogil:
             if pool.plans[i] == NULL:
                 pool.free_places -= 1
                 return i
-    if pool.count == pool.room:
-        room = pool.room * 2 if pool.room else 64
-        grown = <SharedPlan**>realloc(pool.plans, room * sizeof(SharedPlan*))
-        if grown == NULL:
-            return NONE
-        pool.plans = grown
-        pool.room = room
+    grown = <SharedPlan**>array_grown(pool.plans, &pool.room, pool.count, sizeof(SharedPlan*))
+    if grown == NULL:
+        return NONE
+    pool.plans = grown
     pool.plans[pool.count] = NULL
     pool.count += 1
     return pool.count - 1
@@ -243,16 +240,15 @@ cdef uint64_t* _copy_bits(const Engine* engine, const uint64_t* bits) noexcept n
     return made
 
 
-cdef bint _hold(SharedPlan* plan, Table* table) noexcept nogil:
+cdef void _hold(SharedPlan* plan, Table* table) noexcept nogil:
     """Keep a table for as long as the plan. Lock held."""
     cdef uint32_t i
     for i in range(plan.table_count):
         if plan.tables[i] == table:
-            return True
+            return
     plan.tables[plan.table_count] = table
     plan.table_count += 1
     table.references += 1
-    return True
 
 
 cdef SharedPlan* _made(const Engine* engine, const Key* key, const Plan* plan) noexcept nogil:
@@ -262,6 +258,7 @@ cdef SharedPlan* _made(const Engine* engine, const Key* key, const Plan* plan) n
     cdef SharedBoundary* kept
     cdef const Site* site
     cdef uint32_t i, listed = plan.fixed.added + plan.fixed.removed
+    cdef bint whole = True
     if made == NULL:
         return NULL
     made.boundaries = <SharedBoundary*>calloc(plan.boundary_count + 1, sizeof(SharedBoundary))
@@ -275,6 +272,7 @@ cdef SharedPlan* _made(const Engine* engine, const Key* key, const Plan* plan) n
     if plan.fixed.base != NULL:
         made.base = _copy_bits(engine, plan.fixed.base)
         made.bytes += engine.words * sizeof(uint64_t)
+        whole = made.base != NULL
     if listed:
         memcpy(made.tokens, plan.fixed.tokens, listed * sizeof(uint32_t))
     made.added = plan.fixed.added
@@ -300,11 +298,11 @@ cdef SharedPlan* _made(const Engine* engine, const Key* key, const Plan* plan) n
         if bound.filter != NULL:
             kept.filter = _copy_bits(engine, bound.filter)
             made.bytes += engine.words * sizeof(uint64_t)
-        if kept.emitted == <uint64_t>0 - 1 or (bound.filter != NULL and kept.filter == NULL):
+            whole = whole and kept.filter != NULL
+        whole = whole and kept.emitted != <uint64_t>0 - 1
+        if not whole:
             break
-    if made.boundary_count < plan.boundary_count or (plan.boundary_count and (
-        kept.emitted == <uint64_t>0 - 1 or (bound.filter != NULL and kept.filter == NULL)
-    )) or (plan.fixed.base != NULL and made.base == NULL):
+    if not whole:
         for i in range(made.table_count):
             made.tables[i].references -= 1
         shared_free(made)
@@ -406,18 +404,17 @@ cdef bint shared_adopt(Engine* engine, uint32_t where, state_t state, Plan* plan
     """Take the plan of a (site, state) from the pool; whether it has one. May set a fault."""
     cdef PlanPool* pool = &engine.pool.shared
     cdef Key key
-    cdef uint32_t known, room
+    cdef uint32_t known
     cdef SharedPlan* shared = NULL
     cdef SharedPlan** grown
     if not _takes_part(engine, where, state):
         return False
-    if engine.adopted_count == engine.adopted_room:
-        room = engine.adopted_room * 2 if engine.adopted_room else 16
-        grown = <SharedPlan**>realloc(engine.adopted, room * sizeof(SharedPlan*))
-        if grown == NULL:
-            return False
-        engine.adopted = grown
-        engine.adopted_room = room
+    grown = <SharedPlan**>array_grown(
+        engine.adopted, &engine.adopted_room, engine.adopted_count, sizeof(SharedPlan*)
+    )
+    if grown == NULL:
+        return False
+    engine.adopted = grown
     PyThread_acquire_lock(engine.pool.lock, WAIT_LOCK)
     if engine.generation == pool.generation and _key(engine, where, state, &key):
         known = map_get(&pool.index, key.place, key.state)

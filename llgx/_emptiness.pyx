@@ -1,0 +1,126 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: initializedcheck=False, cdivision=True
+"""Exact emptiness of regexes with intersection and complement.
+
+Without those a node is empty only if it is ``EMPTY``. With them, derivatives are searched for one
+that matches, and every node on the way keeps its verdict, so that no lexer state holds a terminal
+that can no longer match.
+
+Invariant: a verdict is right or, with a fault set, not kept. Cost: bounded by a number of
+derivatives (``Regex.step_limit``), not by time.
+"""
+
+from libc.stdint cimport uint32_t, uint8_t
+from libc.string cimport memset
+
+from llgx._memory cimport (
+    FAULT_EMPTINESS, FAULT_MEMORY, NONE, Map, Words, fault_set, map_free, map_get, map_put,
+    words_free, words_push,
+)
+from llgx._regex cimport (
+    ALT_KIND, CONCAT_KIND, EMPTY, EPSILON, EXTENDABLE, EXTENDABLE_KNOWN, HARD, LIVE, LIVE_KNOWN,
+    NULLABLE, REPEAT_KIND, Regex, node_t, regex_derive, regex_words,
+)
+
+
+cdef inline int _verdict(const Regex* rx, node_t node) noexcept nogil:
+    """1 live, 0 empty, -1 not known."""
+    cdef uint8_t flags = rx.info[node].flags
+    if not flags & HARD:
+        return node != EMPTY
+    if flags & NULLABLE:
+        return 1
+    if flags & LIVE_KNOWN:
+        return 1 if flags & LIVE else 0
+    return -1
+
+
+cdef bint regex_is_live(Regex* rx, node_t node) noexcept nogil:
+    """Whether ``node`` matches any string. Exact; every node of the search keeps its verdict.
+
+    An edge leads from a node to nodes each of which, if live, makes it live; a node all of whose
+    edges lead to empty nodes is empty. So the nodes seen are all empty when none of them is live.
+    """
+    cdef Words todo            # pairs: node, index of its parent in ``seen``
+    cdef Words seen            # pairs: node, index of its parent in ``seen``
+    cdef Map known
+    cdef const uint32_t* words
+    cdef uint32_t i, length, at, parent
+    cdef node_t child
+    cdef int verdict = _verdict(rx, node)
+    cdef bint live = False
+    if verdict >= 0:
+        return verdict
+    if rx.live_depth == 0:
+        rx.live_steps = 0
+    rx.live_depth += 1
+    memset(&todo, 0, sizeof(Words))
+    memset(&seen, 0, sizeof(Words))
+    memset(&known, 0, sizeof(Map))
+    if words_push(&todo, node) < 0 or words_push(&todo, NONE) < 0:
+        fault_set(rx.fault, FAULT_MEMORY)
+    while todo.size and not rx.fault.code:
+        parent = todo.at[todo.size - 1]
+        child = todo.at[todo.size - 2]
+        todo.size -= 2
+        verdict = _verdict(rx, child)
+        if verdict == 0 or map_get(&known, 0, child) != NONE:
+            continue
+        at = <uint32_t>(seen.size // 2)
+        if map_put(&known, 0, child, at) < 0 or words_push(&seen, child) < 0 \
+                or words_push(&seen, parent) < 0:
+            fault_set(rx.fault, FAULT_MEMORY)
+            break
+        if verdict == 1:
+            live = True
+            while at != NONE:
+                rx.info[seen.at[2 * at]].flags |= LIVE_KNOWN | LIVE
+                at = seen.at[2 * at + 1]
+            break
+        words = regex_words(rx, child)
+        length = rx.nodes.entries[child].length
+        if words[0] == ALT_KIND:
+            for i in range(1, length):
+                if words_push(&todo, words[i]) < 0 or words_push(&todo, at) < 0:
+                    fault_set(rx.fault, FAULT_MEMORY)
+        elif words[0] == CONCAT_KIND:
+            if regex_is_live(rx, words[2]):
+                if words_push(&todo, words[1]) < 0 or words_push(&todo, at) < 0:
+                    fault_set(rx.fault, FAULT_MEMORY)
+        elif words[0] == REPEAT_KIND:
+            if words_push(&todo, words[1]) < 0 or words_push(&todo, at) < 0:
+                fault_set(rx.fault, FAULT_MEMORY)
+        else:
+            for i in range(rx.class_count):
+                rx.live_steps += 1
+                child = regex_derive(rx, seen.at[2 * at], i)
+                if words_push(&todo, child) < 0 or words_push(&todo, at) < 0:
+                    fault_set(rx.fault, FAULT_MEMORY)
+        rx.live_steps += 1
+        if rx.live_steps > rx.step_limit:
+            fault_set(rx.fault, FAULT_EMPTINESS)
+    rx.live_depth -= 1
+    if not live and not rx.fault.code:
+        for at in range(seen.size // 2):
+            rx.info[seen.at[2 * at]].flags |= LIVE_KNOWN
+    words_free(&todo)
+    words_free(&seen)
+    map_free(&known)
+    return live
+
+
+cdef bint regex_is_extendable(Regex* rx, node_t node) noexcept nogil:
+    """Whether ``node`` matches any string that is not empty. Exact, kept per node."""
+    cdef uint32_t i
+    cdef bint found = False
+    if not rx.info[node].flags & HARD:
+        return node > EPSILON
+    if rx.info[node].flags & EXTENDABLE_KNOWN:
+        return rx.info[node].flags & EXTENDABLE
+    for i in range(rx.class_count):
+        if regex_is_live(rx, regex_derive(rx, node, i)):
+            found = True
+            break
+    if not rx.fault.code:
+        rx.info[node].flags |= EXTENDABLE_KNOWN | (EXTENDABLE if found else 0)
+    return found
