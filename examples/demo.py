@@ -9,7 +9,8 @@ so that ``> file`` keeps just the text. Exit status: 0, or 2 when the command li
 grammar is at fault.
 
 The model runs twice from the same prompt, under the grammar and free, for the same number of
-tokens. Both rates leave out the prompt and the first token.
+tokens. Both rates leave out the prompt and the first token. What the grammar is warned of comes
+first.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ class Clock:
             self.times.append(time.perf_counter())
         return False
 
-    def rate(self) -> float:
-        """Tokens per second from the first token to the last; NaN for fewer than two."""
+    def rate(self) -> str:
+        """Tokens per second from the first token to the last."""
         if len(self.times) < 2:
-            return float("nan")
-        return (len(self.times) - 1) / (self.times[-1] - self.times[0])
+            return "too short a text to tell"
+        return f"{(len(self.times) - 1) / (self.times[-1] - self.times[0]):7.1f} tokens/s"
 
 
 def main() -> None:
@@ -76,6 +77,8 @@ def main() -> None:
 
 def generate(options: argparse.Namespace, grammar: llgx.Grammar, prompt: str) -> None:
     """Both runs and the report; raises what llgx raises."""
+    for warning in grammar.warnings:
+        note(f"warning: {warning}")
     llm = load(options)
     processors = llgx.logits_processors(llm, grammar)
     if len(llm.tokenize(prompt.encode())) + options.max_tokens > CONTEXT:
@@ -86,13 +89,14 @@ def generate(options: argparse.Namespace, grammar: llgx.Grammar, prompt: str) ->
     if reason == "length":
         note(f"\n(cut at {options.max_tokens} tokens: --max-tokens allows more)")
 
-    # Each token that was sampled took one mask.
+    # Each token that was sampled took one mask, the one that ends the text included.
     tokens = len(constrained.times)
+    end = ", the end of the text included" if reason == "stop" else ""
     free, _ = write(llm, prompt, options, max(tokens, 2), None, show=False)
     masks = processors[0].mask_seconds
-    note(f"\n{tokens} tokens under the grammar")
-    note(f"  with llgx      {constrained.rate():7.1f} tokens/s")
-    note(f"  without llgx   {free.rate():7.1f} tokens/s")
+    note(f"\n{tokens} tokens under the grammar{end}")
+    note(f"  with llgx      {constrained.rate()}")
+    note(f"  without llgx   {free.rate()}")
     note(f"  spent on masks {1e3 * masks:7.1f} ms, {1e6 * masks / tokens:.0f} µs a token")
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import jsonschema
 
 import llgx
 
@@ -15,15 +20,39 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
 def test_example_writes_what_its_grammar_allows(gemma_path: Path, tmp_path: Path) -> None:
-    assert len(BLOCKS) == 2
-    assert BLOCKS[0].count('"model.gguf"') == 1
+    done = _run(BLOCKS[0], gemma_path, tmp_path)
+    letter = r"Dear [A-Z][a-z]{1,12},\n([A-Z][^\n]{10,80}\.\n){1,3}-- [A-Z][a-z]{1,12}\n"
+    assert re.fullmatch(letter, done), done
+
+
+def test_chat_answer_follows_its_schema(gemma_path: Path, tmp_path: Path) -> None:
+    shown = 'print("answer:", answer["choices"][0]["message"]["content"])'
+    done = _run("\n".join([*BLOCKS[:3], shown]), gemma_path, tmp_path)
+    names: dict[str, Any] = {}
+    exec(BLOCKS[1], {"llgx": llgx}, names)
+    jsonschema.validate(json.loads(done.rpartition("answer:")[2]), names["schema"])
+
+
+def test_host_with_random_logits_writes_what_the_schema_allows(
+    gemma_path: Path, tmp_path: Path
+) -> None:
+    text = 'b"".join(vocabulary.tokens[token] for token in matcher.tokens)'
+    shown = f"print(repr({text}), schema, sep='\\n')"
+    done = _run("\n".join(["import llgx", BLOCKS[1], BLOCKS[3], shown]), gemma_path, tmp_path)
+    written, schema = map(ast.literal_eval, done.splitlines())
+    jsonschema.validate(json.loads(written), schema)
+
+
+def _run(code: str, gemma_path: Path, tmp_path: Path) -> str:
+    """Standard output of a program with a real model in the place of the one that it names."""
+    assert len(BLOCKS) == 4
+    assert code.count('"model.gguf"') == 1
+    path = str(gemma_path)
+    # More threads than one wait for each other on a busy machine.
+    code = code.replace('Llama("model.gguf"', f"Llama({path!r}, n_threads=1, n_threads_batch=1")
+    code = code.replace('"model.gguf"', repr(path))
     script = tmp_path / "example.py"
-    threads = (
-        ", n_threads=1, n_threads_batch=1"  # more of them wait for each other on a busy machine
-    )
-    script.write_text(
-        BLOCKS[0].replace('"model.gguf"', f"{str(gemma_path)!r}{threads}"), encoding="utf-8"
-    )
+    script.write_text(code, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, str(script)],
         capture_output=True,
@@ -33,12 +62,11 @@ def test_example_writes_what_its_grammar_allows(gemma_path: Path, tmp_path: Path
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    letter = r"Dear [A-Z][a-z]{1,12},\n([A-Z][^\n]{10,80}\.\n){1,3}-- [A-Z][a-z]{1,12}\n"
-    assert re.fullmatch(letter, done.stdout), done.stdout
+    return done.stdout
 
 
 def test_schema_is_held_to() -> None:
-    names: dict[str, llgx.Grammar] = {}
+    names: dict[str, Any] = {}
     exec(BLOCKS[1], {"llgx": llgx}, names)
     tokens = [*(bytes([byte]) for byte in range(256)), b"</s>"]
     vocabulary = llgx.Vocabulary.from_tokens(tokens, eog=[256])
