@@ -9,8 +9,7 @@ so that ``> file`` keeps just the text. Exit status: 0, or 2 when the command li
 grammar is at fault.
 
 The model runs twice from the same prompt, under the grammar and free, for the same number of
-tokens. Both rates leave out the prompt and the first token. What the grammar is warned of comes
-first.
+tokens. Both rates leave out the prompt and the first token.
 """
 
 from __future__ import annotations
@@ -77,8 +76,6 @@ def main() -> None:
 
 def generate(options: argparse.Namespace, grammar: llgx.Grammar, prompt: str) -> None:
     """Both runs and the report; raises what llgx raises."""
-    for warning in grammar.warnings:
-        note(f"warning: {warning}")
     llm = load(options)
     processors = llgx.logits_processors(llm, grammar)
     if len(llm.tokenize(prompt.encode())) + options.max_tokens > CONTEXT:

@@ -17,6 +17,7 @@ from llgx.choices import compile_choices, compile_regex
 from llgx.ir import GrammarIR
 from llgx.lark import Library, compile_grammars, compile_lark, read_grammars
 from llgx.limits import DEFAULT_LIMITS, DEFAULT_SHORTCUTS, Limits, Shortcuts
+from llgx.log import logger
 from llgx.structural_tag import (
     SpecialToken,
     StructuralTag,
@@ -269,7 +270,7 @@ class Grammar:
         shortcuts: Shortcuts = DEFAULT_SHORTCUTS,
     ) -> CompiledGrammar:
         """The grammar bound to ``vocabulary``; the same object when asked for again, until that is
-        worn (:attr:`CompiledGrammar.is_worn`).
+        worn (:attr:`CompiledGrammar.is_worn`). Warnings go to the logger ``llgx``.
 
         Raises :class:`GrammarError` if the grammar matches no text at all, :class:`LimitError` if
         it passes a cap. Linear in the grammar; states, rows and masks are built when first needed.
@@ -286,6 +287,8 @@ class Grammar:
             if known is not None and not known.is_worn:
                 return known
         compiled = CompiledGrammar(self._ir, vocabulary, limits, shortcuts)
+        for warning in compiled.warnings:
+            logger.warning("grammar: %s", warning)
         with self._lock:
             if kept.get(key) is known:
                 kept[key] = compiled
