@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from llgx._batch import fill_bitmasks
 from llgx._compiled import CompiledGrammar
-from llgx._core import Matcher, fill_bitmasks
+from llgx._core import Matcher
 from llgx.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from llgx.captures import Capture
 from llgx.errors import (

@@ -17,9 +17,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
-from cpython.buffer cimport (
-    PyBUF_FORMAT, PyBUF_STRIDES, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer,
-)
+from cpython.buffer cimport PyBuffer_Release
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.long cimport PyLong_AsLongLongAndOverflow
 
@@ -31,6 +29,7 @@ from llgx._engine cimport Engine, Place, child_place
 from llgx._exact cimport exact_accepts, exact_ends, exact_step, exact_terminals
 from llgx._lexer cimport DEAD, NO_SET, lexer_step, lexer_tail, set_t, state_t
 from llgx._mask cimport engine_accepts, engine_reread, engine_step
+from llgx._mask_buffer cimport mask_open, mask_stride
 from llgx._memory cimport NONE, Words, words_free, words_push
 from llgx._open cimport Climb, climb_begin, climb_free, climb_from
 from llgx._scopes cimport (
@@ -56,14 +55,6 @@ cdef class Matcher:
     Not to be used by two threads at once; any number of matchers may share a compiled grammar.
     Every method that raises leaves the matcher as it was.
     """
-
-    cdef CompiledGrammar grammar
-    cdef const Program* program  # of it
-    cdef Step* steps             # [0] is the state before the first token
-    cdef uint32_t count          # tokens consumed
-    cdef uint32_t room
-    cdef uint64_t* scratch       # one mask, for rows that cannot be written as 64-bit words
-    cdef object __weakref__
 
     def __cinit__(self, compiled):
         if not isinstance(compiled, CompiledGrammar):
@@ -422,10 +413,9 @@ cdef class Matcher:
         """Write which tokens are allowed next to row ``row`` of ``mask``.
 
         ``mask`` is a writable int32 array of shape ``(batch, ceil(V / 32))``, rows contiguous; bit
-        i of word w stands for token ``32 * w + i``. All words of the row are written. The array is
-        held until the matcher is given another one. Raises ``TypeError`` or ``ValueError`` for an
-        array of another shape or type, ``IndexError`` for a row that it lacks, :class:`LimitError`;
-        the array is then unchanged.
+        i of word w stands for token ``32 * w + i``. All words of the row are written. Raises
+        ``TypeError`` or ``ValueError`` for an array of another shape or type, ``IndexError`` for a
+        row that it lacks, :class:`LimitError`; the array is then unchanged.
 
         A state met before costs about a copy of the row. Otherwise the mask is computed, with the
         GIL released.
@@ -434,16 +424,9 @@ cdef class Matcher:
         cdef Py_ssize_t width = (self.grammar.trie.vocabulary_size + 31) // 32
         cdef Py_ssize_t stride
         cdef Py_ssize_t number = _as_row(row)
+        mask_open(mask, &view)
         try:
-            # Taken for each call: NumPy lets an array be reshaped, retyped or made read-only while
-            # a buffer of it is held.
-            PyObject_GetBuffer(mask, &view, PyBUF_WRITABLE | PyBUF_FORMAT | PyBUF_STRIDES)
-        except BufferError as error:
-            raise ValueError(f"the mask cannot be written to: {error}") from None
-        except TypeError:
-            raise TypeError(f"a mask is an int32 array, not {type(mask).__name__}") from None
-        try:
-            stride = _check_mask(&view, width)
+            stride = mask_stride(&view, width)
             if not 0 <= number < view.shape[0]:
                 raise IndexError(f"row {row} of a mask of {view.shape[0]} rows")
             self._write(<int32_t*>(<char*>view.buf + number * stride))
@@ -937,45 +920,3 @@ cdef Py_ssize_t _as_row(row) except? -7:
         row = row.__index__()
     number = PyLong_AsLongLongAndOverflow(row, &overflow)
     return -1 if overflow or number < 0 else <Py_ssize_t>number
-
-
-cdef Py_ssize_t _check_mask(Py_buffer* view, Py_ssize_t width) except -1:
-    """The bytes from one row to the next of a mask that is as it should be."""
-    cdef const char* code = view.format
-    if code != NULL and (code[0] == c"@" or code[0] == c"=" or code[0] == c"<"):
-        code += 1
-    if view.itemsize != 4 or code == NULL or not (code[0] == c"i" or code[0] == c"l") \
-            or code[1] != 0:
-        given = "bytes" if view.format == NULL else view.format.decode()
-        raise TypeError(f"the mask must be of dtype int32, not {given!r}")
-    if view.ndim != 2 or view.shape[1] != width:
-        shape = tuple([view.shape[i] for i in range(view.ndim)])
-        raise ValueError(f"the mask must have shape (batch, {width}), not {shape}")
-    if view.strides == NULL:
-        return 4 * width  # contiguous
-    if view.strides[1] != 4 and width > 1:
-        raise ValueError("the rows of the mask must be contiguous")
-    if view.strides[0] < 0:
-        raise ValueError("the rows of the mask must be in rising order")
-    return view.strides[0]
-
-
-def fill_bitmasks(matchers, mask):
-    """Fill row i of ``mask`` for matcher i; ``None`` leaves its row as it is.
-
-    Equal to ``fill_bitmask`` on each; all matchers must have vocabularies of one size. Raises what
-    that raises, with the rows before the offending one written, and ``ValueError`` if there are
-    more matchers than rows.
-    """
-    cdef list each = list(matchers)
-    cdef Py_ssize_t i
-    for matcher in each:
-        if matcher is not None and not isinstance(matcher, Matcher):
-            raise TypeError(f"not a Matcher: {type(matcher).__name__}")
-    # Indexes are not checked in this module, and the shape may be empty.
-    shape = tuple(getattr(mask, "shape", ()))
-    if shape and len(each) > shape[0]:
-        raise ValueError(f"{len(each)} matchers for a mask of {shape[0]} rows")
-    for i in range(len(each)):
-        if each[i] is not None:
-            (<Matcher>each[i]).fill_bitmask(mask, i)
