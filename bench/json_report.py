@@ -23,6 +23,7 @@ __all__ = [
     "bars",
     "coverage_table",
     "failures",
+    "samples_of_common_cases",
     "summarise",
     "timing_report",
 ]
@@ -124,6 +125,25 @@ def summarise(times: Sequence[CaseTimes], engines: Sequence[str]) -> Figures:
     _add_ratios(figures, engines)
     _add_worst(figures, times)
     return figures
+
+
+def samples_of_common_cases(
+    times: Sequence[CaseTimes], engines: Sequence[str], kind: str
+) -> dict[str, list[int]]:
+    """Nanoseconds by engine, of the cases that all of them compiled."""
+    compiled = [
+        {one.case for one in times if one.engine == name and not one.refusal} for name in engines
+    ]
+    common = set.intersection(*compiled)
+    return {
+        name: [
+            sample
+            for one in times
+            if one.engine == name and one.case in common
+            for sample in _samples(one, kind)
+        ]
+        for name in engines
+    }
 
 
 def _samples(one: CaseTimes, kind: str) -> list[int]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import logging
 import pathlib
 import sys
 import time
@@ -26,6 +27,7 @@ from typing import Any, Final
 import harness
 import json_cases
 import json_outcomes
+import json_plot
 import json_profile
 import json_report
 import json_timing
@@ -69,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--compare", action="store_true", help="count where the masks of both engines differ")
     add("--cpu", type=int, metavar="N", help="run on this CPU, -1 for any; default: the last")
     add("--json", type=pathlib.Path, metavar="FILE", help="write all figures there")
+    add("--plot", type=pathlib.Path, metavar="FILE", help="draw the distributions (matplotlib)")
     return parser
 
 
@@ -90,6 +93,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit status."""
     parser = _parser()
     options = parser.parse_args(arguments)
+    # What thousands of schemas are warned of is not what is asked for here.
+    logging.getLogger("llgx").setLevel(logging.ERROR)
     if options.write and options.ratchet is None:
         parser.error("--write needs --ratchet")
     engines = _engine_names(options)
@@ -219,6 +224,12 @@ def _timing(
                 print(f"REFUSED by {one.engine}: {one.case} {one.refusal.splitlines()[0]}")
     if options.json is not None:
         options.json.write_text(json.dumps(json_report.as_json(figures)), encoding="utf-8")
+    if options.plot is not None:
+        subtitle = ", ".join(
+            f"{name} {environment[name]}" for name in ("llgx", "llguidance") if name in names
+        )
+        subtitle += f", {environment['vocabulary']}, {len(cases)} cases, {environment['processor']}"
+        json_plot.draw(options.plot, times, names, subtitle)
     return 0
 
 

@@ -28,6 +28,7 @@ import engines
 import harness
 import json_cases
 import json_outcomes
+import json_plot
 import json_profile
 import json_report
 import json_timing
@@ -283,6 +284,15 @@ def _times(case: str, engine: str, scale: int, **changes: Any) -> json_timing.Ca
     for name, value in changes.items():
         setattr(times, name, value)
     return times
+
+
+def test_a_plot_is_a_picture_of_the_common_cases(tmp_path: Path) -> None:
+    times = [_times("a", "llgx", 1), _times("a", "llguidance", 9), _times("b", "llgx", 2)]
+    names = ("llgx", "llguidance")
+    common = json_report.samples_of_common_cases(times, names, "first")
+    assert common == {"llgx": [1000, 3000], "llguidance": [9000, 27000]}
+    json_plot.draw(tmp_path / "plot.png", times, names, "what and where")
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_figures_of_two_engines() -> None:
