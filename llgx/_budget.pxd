@@ -15,7 +15,9 @@ cdef row_t budget_plain(Engine* engine, row_t row) noexcept nogil
 cdef uint32_t budget_deadline(
     Engine* engine, row_t row, bint fresh, uint32_t begin
 ) noexcept nogil
-cdef bint budget_is_open(Engine* engine, row_t row, bint fresh) noexcept nogil
+cdef bint budget_is_open(
+    Engine* engine, row_t row, state_t state, bint fresh
+) noexcept nogil
 cdef bint budget_expire(
     Engine* engine, row_t* row, state_t* state, bint* fresh, uint32_t begin, uint32_t now
 ) noexcept nogil

@@ -4,8 +4,9 @@
 
 A token is spent in a derivation if a byte of it is. So a derivation that began in token b has spent
 n - b tokens once n tokens are consumed, and with a limit of N it is over then or earlier if
-n - b is N. Rows know no positions; in grammars with limits, and in no others, an origin that a
-limited rule waits in is *stamped* with b when a scan makes it. Stamped rows are rows like any other
+n - b is N. Rows know no positions; in grammars with limits, and in no others, an origin in which
+something waits for a limited rule is *stamped* with b when a scan makes it, so that it tells of all
+that began there when that was, a rule whose first symbol is a rule under way included. Stamped rows are rows like any other
 (a matcher stands on them, ``rollback`` and ``copy`` are what they always are); masks are those of
 the *plain* rows without stamps, shared by all positions.
 
@@ -175,10 +176,11 @@ cdef uint32_t _row_deadline(Engine* engine, row_t row) noexcept nogil:
                 least = min(least, known - 1)
         if not ready:
             continue
+        # What waits in an origin for its first symbol began there, with a lexeme that is over.
         item = ps.shapes[ps.rows[at].shape].items
         for i in range(ps.shapes[ps.rows[at].shape].count):
             origin = parser_origin(ps, at, item)
-            if origin != at:
+            if origin != at or ps.shapes[ps.rows[at].shape].flags & ROW_RESTRICTED:
                 least = min(least, _end(ps, ps.owner[item[1]], ps.rows[origin].clock))
             item += ps.stride
         # Kept plus one; 0: none.
@@ -210,11 +212,6 @@ cdef uint32_t budget_deadline(
     return least
 
 
-cdef bint budget_is_open(Engine* engine, row_t row, bint fresh) noexcept nogil:
-    """Whether a derivation with a limit is, or may be, under way."""
-    return budget_deadline(engine, row, fresh, 0) != NONE
-
-
 # --------------------------------------------------------------------------- what is over
 
 cdef struct Purge:       # one pass over a row and its origins
@@ -237,10 +234,10 @@ cdef bint _is_over(
     cdef uint32_t begin = ps.rows[origin].clock
     cdef uint32_t end
     if origin == row:
-        if row != purge.top or purge.begin == NONE \
-                or map_get(&purge.begun, row, ps.owner[item[1]]) == NONE:
+        if map_get(&purge.begun, row, ps.owner[item[1]]) == NONE:
             return False
-        begin = purge.begin
+        if row == purge.top:
+            begin = purge.begin
     end = _end(ps, ps.owner[item[1]], begin)
     return end != NONE and end <= purge.now
 
@@ -290,6 +287,29 @@ cdef void _begin(Engine* engine, Purge* purge, row_t row, uint32_t rule) noexcep
     if map_put(&purge.begun, row, rule, 0) < 0 or words_push(&purge.pairs, row) < 0 \
             or words_push(&purge.pairs, rule) < 0:
         fault_set(&engine.fault, FAULT_MEMORY)
+
+
+cdef bint budget_is_open(
+    Engine* engine, row_t row, state_t state, bint fresh
+) noexcept nogil:
+    """Whether a derivation with a limit is under way."""
+    cdef Parser* ps = &engine.parser
+    cdef Purge purge
+    cdef size_t at
+    cdef bint found = False
+    if budget_deadline(engine, row, fresh, 0) == NONE:
+        return False
+    memset(&purge, 0, sizeof(Purge))
+    purge.begin = NONE if fresh else 0
+    purge.top = row
+    _climb(engine, &purge, state)
+    for at in range(0, purge.pairs.size, 2):
+        if ps.limits[purge.pairs.at[at + 1]] != NONE and (
+            purge.pairs.at[at] != row or not fresh
+        ):
+            found = True
+    _free(&purge)
+    return found
 
 
 cdef void _list_over(Engine* engine, Purge* purge, row_t row, state_t state) noexcept nogil:

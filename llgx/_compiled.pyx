@@ -41,7 +41,6 @@ from llgx import ir as _ir
 from llgx.errors import GrammarError, LimitError
 from llgx.special_literals import special_literals
 from llgx.stops import expand_stops, without_tail
-from llgx.token_limits import begins_with_rule
 from llgx.token_sets import resolve_tokens, special_names
 
 
@@ -572,12 +571,6 @@ cdef int _refuse_unbuilt(ir) except -1:
     scoped = any([terminal.distinct or terminal.unique for terminal in ir.terminals])
     if scoped and any([rule.max_tokens is not None for rule in ir.rules]):
         raise GrammarError("max_tokens of a rule beside distinct lexemes is not supported yet")
-    for index, rule in enumerate(ir.rules):
-        if rule.max_tokens and begins_with_rule(ir, index):
-            raise GrammarError(
-                f"max_tokens of rule {rule.name}: it begins with a rule, which is not supported "
-                "yet (a rule that begins with a terminal is)"
-            )
     if not ir.exact:
         return 0
     for terminal in ir.terminals:

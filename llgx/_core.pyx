@@ -490,7 +490,7 @@ cdef class Matcher:
         if engine.scopes != NULL:
             return scopes_forced(engine, row, state, fresh, step.context, out, FORCED_LIMIT)
         while count < FORCED_LIMIT and not engine_accepts(engine, row, state, fresh):
-            if limited and budget_is_open(engine, row, fresh):
+            if limited and budget_is_open(engine, row, state, fresh):
                 break  # what its last token may be depends on how the text is cut into tokens
             if others:
                 at.row = row

@@ -1025,23 +1025,13 @@ class ReferenceGrammar:
         return bool(self._limits)
 
     def is_open(self, state: State | Ways) -> bool:
-        """Whether a derivation with a limit is, or may be, under way."""
+        """Whether a derivation with a limit is under way."""
         if not self._limits or isinstance(state, Ways):
             return False
-        rows = [state.row]
-        seen: set[int] = set()
-        while rows:
-            row = rows.pop()
-            for item in row.items:
-                if item.next is None:
-                    continue
-                own = item.origin is None
-                if item.rule in self._limits and (not own or (row is state.row and state.partial)):
-                    return True
-                if item.origin is not None and id(item.origin) not in seen:
-                    seen.add(id(item.origin))
-                    rows.append(item.origin)
-        return False
+        return any(
+            rule in self._limits and (row is not state.row or state.partial)
+            for row, rule in self._running(state)[0]
+        )
 
     def expire(self, state: State | Ways, now: int) -> tuple[State | Ways, bool]:
         """``state`` once ``now`` tokens are consumed, and whether a derivation was cut."""
@@ -1096,8 +1086,9 @@ class ReferenceGrammar:
         t = item.next.index
         return not state.partial or t in terminals or self._skip_of(t) in terminals
 
-    def _over(self, state: State, now: int) -> set[tuple[int, int, Row | None]]:
-        """The derivations under way that have spent their tokens: (rule, parameter, origin)."""
+    def _running(self, state: State) -> tuple[set[tuple[Row, int]], set[tuple[Row, Item]]]:
+        """The rules under way with the rows in which they began, and the items that they wait in
+        with the rows of these."""
         under_way = {
             (item.origin or state.row, item.rule)
             for item in state.row.items
@@ -1114,8 +1105,13 @@ class ReferenceGrammar:
                     if pair not in under_way:
                         under_way.add(pair)
                         todo.append(pair)
+        return under_way, relevant
+
+    def _over(self, state: State, now: int) -> set[tuple[int, int, Row | None]]:
+        """The derivations under way that have spent their tokens: (rule, parameter, origin)."""
+        under_way, relevant = self._running(state)
         return {
-            (item.rule, item.parameter, item.origin)
+            (item.rule, item.parameter, item.origin or (None if row is state.row else row))
             for row, item in relevant
             if self._is_over(row, item, state, now, under_way)
         }
@@ -1123,12 +1119,16 @@ class ReferenceGrammar:
     def _is_over(
         self, row: Row, item: Item, state: State, now: int, under_way: Collection[tuple[Row, int]]
     ) -> bool:
-        if item.origin is None:
-            if row is not state.row or not state.partial or (row, item.rule) not in under_way:
-                return False
+        if item.origin is not None:
+            began = item.origin.clock
+        elif (row, item.rule) not in under_way:
+            return False
+        elif row is not state.row:
+            began = row.clock
+        elif state.partial:
             began = state.started
         else:
-            began = item.origin.clock
+            return False
         limit = self._limits.get(item.rule)
         return limit is not None and began is not None and began + limit <= now
 

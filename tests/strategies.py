@@ -38,7 +38,6 @@ from llgx.ir import (
     Terminal,
     TerminalRef,
 )
-from llgx.token_limits import begins_with_rule
 from tests.reference import (
     EmptyLanguageError,
     ReferenceGrammar,
@@ -494,9 +493,6 @@ def random_grammar(rng: random.Random) -> GrammarIR:
         if rng.random() < 0.15:
             for rule in rng.sample(ir.rules, rng.randint(1, len(ir.rules))):
                 rule.max_tokens = rng.choice((1, 1, 2, 3, 4, 0))
-            for index, rule in enumerate(ir.rules):
-                if begins_with_rule(ir, index):
-                    rule.max_tokens = None
         try:
             ReferenceGrammar(ir)
         except EmptyLanguageError:

@@ -5,6 +5,7 @@ The random comparison with the twin is in ``tests/campaign.py``; here are the si
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pytest
@@ -381,18 +382,112 @@ def test_scopes_and_limits_are_refused_together() -> None:
         g.matcher()
 
 
+# --------------------------------------------------------------------------------------------------
+# Of what begins with a rule.
+
+
+def lark(text: str) -> llgx.Matcher:
+    return llgx.Matcher(llgx.Grammar.from_lark(text).compile(VOCABULARY))
+
+
 @pytest.mark.parametrize(
-    "rules",
+    ("rules", "pattern"),
     [
-        'x[max_tokens=2]: y\ny: ("a" | "b")+',
-        'x[max_tokens=2]: z\nz: y "q"\ny: "a" | y "b"',
-        'x[max_tokens=2]: n y\nn: "n"?\ny: "a" | y "b"',
-        'x[max_tokens=2]: "a" | y "b"\ny: "a" | x "b"',
+        ('x[max_tokens=2]: y\ny: ("a" | "b")+', "[ab]+"),
+        ('x[max_tokens=3]: y\ny: ("a" | "b" | "c")+', "[abc]+"),
+        ('x[max_tokens=3]: n y\nn: "c"?\ny: "a" | y "b"', "c?ab*"),
+        ('x[max_tokens=2]: "a" | y "b"\ny: "a" | x "b"', "ab*"),
+        ('x[max_tokens=3]: y z\ny: "a"\nz: | "b" z', "ab*"),
+        ('x[max_tokens=4]: y\ny[max_tokens=2]: z\nz: "a" | z "b"', "ab*"),
+        ("x[max_tokens=3]: %lark {\nstart: y\ny: w+\nw: /[ab]/ /c?/\n}\n", "([ab]c?)+"),
     ],
 )
-def test_limits_on_what_begins_with_a_rule_are_refused(rules: str) -> None:
-    with pytest.raises(llgx.GrammarError, match=r"max_tokens of rule x: it begins with a rule"):
-        llgx.Matcher(llgx.Grammar.from_lark(f'start: x "."\n{rules}').compile(VOCABULARY))
+def test_limits_on_what_begins_with_a_rule_are_held_to(rules: str, pattern: str) -> None:
+    """Against all sequences of tokens, where every beginning of the text could end."""
+    m = lark(f'start: x "!" x "!"\n{rules}')
+    most = min(int(n) for n in re.findall(r"max_tokens=(\d)", rules))
+    tokens = [token for token in range(256, len(TOKENS)) if token not in (EOS, MARK)]
+    tokens += b"abc!"
+    complete: set[tuple[int, ...]] = set()
+
+    def visit(sequence: tuple[int, ...]) -> None:
+        if m.stop_reason == "complete":
+            complete.add(sequence)
+        elif len(sequence) < 5:
+            for token in tokens:
+                if m.allows(token):
+                    m.consume(token)
+                    visit((*sequence, token))
+                    m.rollback(1)
+
+    def fits(sequence: tuple[int, ...]) -> bool:
+        """Whether both words are words, and each has a byte in no more than ``most`` tokens."""
+        text = b"".join(TOKENS[token] for token in sequence).decode("latin-1")
+        if not re.fullmatch(f"(?:{pattern})!(?:{pattern})!", text):
+            return False
+        owner = [at for at, token in enumerate(sequence) for _ in TOKENS[token]]
+        first = text.index("!")
+        return all(len(set(part)) <= most for part in (owner[:first], owner[first + 1 : -1]))
+
+    visit(())
+    expected: set[tuple[int, ...]] = set()
+    todo: list[tuple[int, ...]] = [()]
+    beginning = re.compile("[abc]*!?[abc]*!?")
+    while todo:
+        sequence = todo.pop()
+        if fits(sequence):
+            expected.add(sequence)
+        for token in tokens if len(sequence) < 5 else []:
+            text = b"".join(TOKENS[t] for t in (*sequence, token)).decode("latin-1")
+            if beginning.fullmatch(text):
+                todo.append((*sequence, token))
+    assert complete
+    assert complete == expected
+
+
+def test_json_is_cut_with_its_last_token() -> None:
+    schema = '%json {"type": "array", "items": {"type": "integer"}}'
+    m = lark(f'start: "a" x "!"\nx[max_tokens=3]: {schema}')
+    m.try_consume(ids("a [ 1"))
+    # One token is left: a bracket ends it.
+    assert texts(m) == {b"]"}
+    assert m.try_consume(ids("] !")) == 2
+    m = lark(f'start: "a" x "!"\nx[max_tokens=3]: {schema}')
+    assert m.forced_bytes() == b"a["
+    assert m.try_consume(ids("a [")) == 2
+    assert m.try_consume([32, 32]) == 1
+    assert texts(m) == {b"]"}
+    # What cannot end in time is cut, and the text goes on after it.
+    m = lark(f'start: "a" x "!"\nx[max_tokens=2]: {schema}'.replace("integer", "null"))
+    m.try_consume(ids("a ["))
+    assert texts(m) == {b"]"}
+    m = lark('start: "a" x "!"\nx[max_tokens=2]: %json {"const": [1, 2]}')
+    assert m.try_consume(ids("a [ 1 !")) == 4
+    assert m.stop_reason == "complete"
+
+
+def test_a_limit_on_a_reference() -> None:
+    grammar = llgx.Grammar.from_grammars(
+        [
+            {"lark_grammar": 'start: x "!" x\nx[max_tokens=2]: @word'},
+            {"name": "word", "lark_grammar": 'start: letter+\nletter: "a" | "b" "c"?'},
+        ]
+    )
+    m = llgx.Matcher(grammar.compile(VOCABULARY))
+    assert m.try_consume(ids("abc a")) == 2
+    assert m.allowed_tokens() == ids("!")
+    assert m.try_consume(ids("! a")) == 2
+    assert texts(m) == {b"a", b"ab", b"abc", b"b", b"<eos>"}
+    assert m.try_consume(ids("b")) == 1
+    assert m.stop_reason == "complete"
+
+
+def test_forcing_goes_on_once_the_limited_rule_is_over() -> None:
+    m = lark('start: x "!" "?" \nx[max_tokens=9]: y "b"\ny: "a" | "c"')
+    m.try_consume(ids("a"))
+    assert m.forced_bytes() == b""
+    m.try_consume(ids("b"))
+    assert m.forced_bytes() == b"!?"
 
 
 @pytest.mark.parametrize("most", [-1, 1.5, "3", True])
