@@ -19,5 +19,6 @@ cdef bint budget_is_open(
     Engine* engine, row_t row, state_t state, bint fresh
 ) noexcept nogil
 cdef bint budget_expire(
-    Engine* engine, row_t* row, state_t* state, bint* fresh, uint32_t begin, uint32_t now
+    Engine* engine, row_t* row, state_t* state, bint* fresh, uint32_t* context, uint32_t begin,
+    uint32_t now
 ) noexcept nogil

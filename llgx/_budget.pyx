@@ -39,6 +39,8 @@ from llgx._memory cimport (
     FAULT_MEMORY, NONE, Map, Words, fault_set, map_free, map_get, map_put, words_free, words_push,
     words_reserve,
 )
+from llgx._scopes cimport scopes_cut, scopes_depth, scopes_end, scopes_hold
+
 
 cdef enum:
     MOST_TURNS = 1000    # lexemes ended and derivations cut at the end of one token
@@ -120,7 +122,7 @@ cdef row_t budget_plain(Engine* engine, row_t row) noexcept nogil:
             continue
         count = ps.rows[at].origin_count
         engine.budget_words.size = 0
-        if words_reserve(&engine.budget_words, count + 2) < 0:
+        if words_reserve(&engine.budget_words, count + 3) < 0:
             fault_set(&engine.fault, FAULT_MEMORY)
             break
         engine.budget_words.at[0] = ps.rows[at].shape
@@ -131,7 +133,8 @@ cdef row_t budget_plain(Engine* engine, row_t row) noexcept nogil:
         count += 1
         if ps.shapes[ps.rows[at].shape].flags & ROW_STAMPED:
             engine.budget_words.at[count] = NONE
-            count += 1
+            engine.budget_words.at[count + 1] = 0
+            count += 2
         known = parser_row(ps, engine.budget_words.at, count)
         if engine.fault.code or map_put(&engine.plain_rows, 0, at, known) < 0:
             fault_set(&engine.fault, FAULT_MEMORY)
@@ -141,7 +144,7 @@ cdef row_t budget_plain(Engine* engine, row_t row) noexcept nogil:
     return known if not engine.fault.code else row
 
 
-cdef inline uint32_t _end(const Parser* ps, uint32_t rule, uint32_t begin) noexcept nogil:
+cdef inline uint32_t _last(const Parser* ps, uint32_t rule, uint32_t begin) noexcept nogil:
     """The number of tokens at which a derivation that began in token ``begin`` is over."""
     if ps.limits[rule] == NONE or begin == NONE or ps.limits[rule] >= NONE - begin:
         return NONE
@@ -181,7 +184,7 @@ cdef uint32_t _row_deadline(Engine* engine, row_t row) noexcept nogil:
         for i in range(ps.shapes[ps.rows[at].shape].count):
             origin = parser_origin(ps, at, item)
             if origin != at or ps.shapes[ps.rows[at].shape].flags & ROW_RESTRICTED:
-                least = min(least, _end(ps, ps.owner[item[1]], ps.rows[origin].clock))
+                least = min(least, _last(ps, ps.owner[item[1]], ps.rows[origin].clock))
             item += ps.stride
         # Kept plus one; 0: none.
         if map_put(&engine.deadlines, 0, at, least + 1) < 0:
@@ -207,7 +210,7 @@ cdef uint32_t budget_deadline(
     item = ps.shapes[ps.rows[row].shape].items
     for i in range(ps.shapes[ps.rows[row].shape].count):
         if parser_origin(ps, row, item) == row:
-            least = min(least, _end(ps, ps.owner[item[1]], begin))
+            least = min(least, _last(ps, ps.owner[item[1]], begin))
         item += ps.stride
     return least
 
@@ -217,6 +220,7 @@ cdef uint32_t budget_deadline(
 cdef struct Purge:       # one pass over a row and its origins
     uint32_t now
     uint32_t begin       # token of the lexeme in progress, NONE if there is none
+    uint32_t depth       # scopes around it
     row_t top
     Map kept             # row -> what is left of it plus 1, 0: nothing
     Words stack
@@ -238,7 +242,7 @@ cdef bint _is_over(
             return False
         if row == purge.top:
             begin = purge.begin
-    end = _end(ps, ps.owner[item[1]], begin)
+    end = _last(ps, ps.owner[item[1]], begin)
     return end != NONE and end <= purge.now
 
 
@@ -402,7 +406,7 @@ cdef void _purge_row(Engine* engine, Purge* purge, row_t row) noexcept nogil:
     if purge.items.size or ps.shapes[ps.rows[row].shape].flags & ROW_ACCEPTS:
         made = parser_rebuild(
             ps, purge.items.at, <uint32_t>(purge.items.size // stride),
-            ps.shapes[ps.rows[row].shape].flags, ps.rows[row].clock
+            ps.shapes[ps.rows[row].shape].flags, ps.rows[row].clock, ps.rows[row].depth
         )
         left = made + 1
     if map_put(&purge.kept, 0, row, left) < 0:
@@ -474,7 +478,7 @@ cdef row_t _cut(Engine* engine, Purge* purge) noexcept nogil:
                 item += stride
             own = parser_rebuild(
                 ps, purge.items.at, <uint32_t>(purge.items.size // stride), ROW_RESTRICTED,
-                purge.begin
+                purge.begin, purge.depth
             )
             if engine.fault.code:
                 return purge.top
@@ -485,8 +489,46 @@ cdef row_t _cut(Engine* engine, Purge* purge) noexcept nogil:
     return parser_finish(ps, purge.over.at, <uint32_t>(purge.over.size // 4))
 
 
+cdef bint _holds(
+    Engine* engine, row_t row, state_t state, bint fresh, uint32_t context
+) noexcept nogil:
+    return engine.scopes == NULL or scopes_hold(engine, row, state, fresh, context)
+
+
+cdef bint _end(
+    Engine* engine, row_t* row, state_t state, uint32_t* context, set_t emitted, uint32_t begin
+) noexcept nogil:
+    """End the lexeme in progress. False, and nothing changed, where scopes refuse that."""
+    cdef Parser* ps = &engine.parser
+    cdef row_t after = row[0]
+    cdef uint32_t inner = context[0]
+    if engine.scopes == NULL:
+        ps.clock = begin
+        row[0] = parser_scan(ps, row[0], emitted)
+        ps.clock = NONE
+        return True
+    if not scopes_end(engine, &after, state, &inner, emitted, begin) or row_dead(ps, after) \
+            or not scopes_hold(engine, after, row_state(ps, after), True, inner):
+        return False
+    row[0] = after
+    context[0] = inner
+    return True
+
+
+cdef void _leave_scopes(Engine* engine, const Purge* purge, uint32_t* context) noexcept nogil:
+    """Give up the scopes that a derivation in ``purge.over`` opened."""
+    cdef Parser* ps = &engine.parser
+    cdef uint32_t depth = purge.depth, i
+    if engine.scopes == NULL:
+        return
+    for i in range(0, <uint32_t>purge.over.size, 4):
+        depth = min(depth, ps.rows[purge.over.at[i + 1]].depth)
+    scopes_cut(engine, context, depth)
+
+
 cdef bint budget_expire(
-    Engine* engine, row_t* row, state_t* state, bint* fresh, uint32_t begin, uint32_t now
+    Engine* engine, row_t* row, state_t* state, bint* fresh, uint32_t* context, uint32_t begin,
+    uint32_t now
 ) noexcept nogil:
     """Deal with the derivations that have spent their tokens once ``now`` are consumed.
 
@@ -496,51 +538,49 @@ cdef bint budget_expire(
     cdef Purge purge
     cdef row_t left
     cdef state_t kept
-    cdef bint cut = False
-    cdef uint32_t turns = 0, emitted
-    while turns < MOST_TURNS and budget_deadline(engine, row[0], fresh[0], begin) <= now \
+    cdef set_t emitted
+    cdef bint cut = False, done = False
+    cdef uint32_t turns = 0
+    while turns < MOST_TURNS and not done \
+            and budget_deadline(engine, row[0], fresh[0], begin) <= now \
             and not engine.fault.code:
         turns += 1
         memset(&purge, 0, sizeof(Purge))
         purge.now = now
         purge.begin = NONE if fresh[0] else begin
+        purge.depth = scopes_depth(engine.scopes, context[0]) if engine.scopes != NULL else 0
         purge.top = row[0]
         _climb(engine, &purge, state[0])
         left = _left_of(engine, &purge, state[0])
         if purge.over.size == 0 or engine.fault.code:
             _free(&purge)
             break
+        kept = DEAD
         if left != NONE:
             kept = row_state(ps, left)
-            if fresh[0]:
-                if not row_dead(ps, left):
-                    row[0] = left
-                    state[0] = kept
-                    _free(&purge)
-                    break
-            else:
+            if not fresh[0]:
                 kept = lexer_keep(&engine.lexer, state[0], kept)
-                if kept != DEAD:
+        if left != NONE and (not row_dead(ps, left) if fresh[0] else kept != DEAD):
+            emitted = NO_SET if fresh[0] else engine.lexer.states[kept].eager
+            if emitted == NO_SET:
+                if _holds(engine, left, kept, fresh[0], context[0]):
                     row[0] = left
                     state[0] = kept
-                    _free(&purge)
-                    if engine.lexer.states[kept].eager == NO_SET:
-                        break
-                    ps.clock = begin
-                    row[0] = parser_scan(ps, left, engine.lexer.states[kept].eager)
-                    ps.clock = NONE
-                    state[0] = row_state(ps, row[0])
-                    fresh[0] = True
-                    continue
-        emitted = engine.lexer.states[state[0]].accept
-        if not fresh[0] and emitted != NO_SET:
-            ps.clock = begin
-            row[0] = parser_scan(ps, row[0], emitted)
-            ps.clock = NONE
-        else:
-            row[0] = _cut(engine, &purge)
-            cut = True
-        state[0] = row_state(ps, row[0])
-        fresh[0] = True
+                    done = True
+            elif _end(engine, &left, kept, context, emitted, begin):
+                row[0] = left
+                state[0] = row_state(ps, left)
+                fresh[0] = True
+                _free(&purge)
+                continue
+        if not done:
+            emitted = engine.lexer.states[state[0]].accept
+            if fresh[0] or emitted == NO_SET \
+                    or not _end(engine, row, state[0], context, emitted, begin):
+                row[0] = _cut(engine, &purge)
+                _leave_scopes(engine, &purge, context)
+                cut = True
+            state[0] = row_state(ps, row[0])
+            fresh[0] = True
         _free(&purge)
     return cut

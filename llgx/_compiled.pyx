@@ -568,9 +568,6 @@ cdef class CompiledGrammar:
 
 cdef int _refuse_unbuilt(ir) except -1:
     """What a description may say and the engine does not do yet is an error that names it."""
-    scoped = any([terminal.distinct or terminal.unique for terminal in ir.terminals])
-    if scoped and any([rule.max_tokens is not None for rule in ir.rules]):
-        raise GrammarError("max_tokens of a rule beside distinct lexemes is not supported yet")
     if not ir.exact:
         return 0
     for terminal in ir.terminals:

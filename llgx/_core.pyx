@@ -464,11 +464,17 @@ cdef class Matcher:
         cdef bint others = engine.token_sets.ids != NULL or self.grammar.ends_with_eog != NULL
         if row == NONE or not self.grammar.forcing or self.count >= self.grammar.max_tokens:
             return 0
-        if engine.scopes != NULL and others:
-            while count < FORCED_LIMIT and step_token_row(self.program, &at) == NONE \
+        if engine.scopes != NULL and (others or limited):
+            begin = step.begin if limited else NONE
+            while count < FORCED_LIMIT \
+                    and not (limited and budget_is_open(engine, row, state, fresh)) \
+                    and step_token_row(self.program, &at) == NONE \
                     and step_eat(self.program, &at, 0) == NO_SET and scopes_forced(
                 engine, row, state, fresh, at.context, out + count, 1
-            ) and scopes_read(engine, &row, &state, &fresh, &at.context, out + count, 1):
+            ) and scopes_read(
+                engine, &row, &state, &fresh, &at.context, out + count, 1, &begin,
+                step.count if limited else NONE
+            ):
                 at.row = row
                 at.state = state | (FRESH if fresh else 0)
                 count += 1
@@ -645,6 +651,7 @@ cdef class Matcher:
         cdef row_t row = step.row
         cdef state_t state = step.state & STATE
         cdef bint fresh = step.state & FRESH != 0
+        cdef uint32_t begin = NONE
         self.grammar.acquire()
         if row != NONE:
             row = step_plain(self.program, &step)
@@ -657,7 +664,8 @@ cdef class Matcher:
                 fits += 1
         elif row != NONE and self.grammar.engine.scopes != NULL:
             fits = <Py_ssize_t>scopes_read(
-                &self.grammar.engine, &row, &state, &fresh, &step.context, data, <size_t>length
+                &self.grammar.engine, &row, &state, &fresh, &step.context, data, <size_t>length,
+                &begin, NONE
             )
             step.row = row
             step.state = state | (FRESH if fresh else 0)

@@ -35,6 +35,7 @@ cdef struct Row:
     uint32_t origin_count
     uint32_t shape
     uint32_t clock         # of a stamped row: tokens before the one that began here, or NONE
+    uint32_t depth         # of a stamped row: scopes around what began here
 
 cdef struct Parser:
     Lexer* lexer
@@ -54,6 +55,7 @@ cdef struct Parser:
     uint8_t* is_token    # by terminal: it is a model token
     uint32_t* limits     # by rule: most tokens of a derivation, or NONE; NULL: no rule has one
     uint32_t clock       # what origins are stamped with; NONE: with nothing, see ``_budget.pyx``
+    uint32_t depth       # the same: scopes around the lexeme that is scanned; 0 without a clock
     bint initial_skip
     uint8_t* skip_once   # by terminal: one lexeme at most may be skipped before it
     uint32_t stride      # words of an item: 3, or 5 with parameters
@@ -94,7 +96,8 @@ cdef void parser_free(Parser* ps) noexcept nogil
 cdef int parser_begin(Parser* ps) noexcept nogil
 cdef row_t parser_row(Parser* ps, const uint32_t* words, uint32_t length) noexcept nogil
 cdef row_t parser_rebuild(
-    Parser* ps, const uint32_t* items, uint32_t count, uint32_t flags, uint32_t clock
+    Parser* ps, const uint32_t* items, uint32_t count, uint32_t flags, uint32_t clock,
+    uint32_t depth
 ) noexcept nogil
 cdef row_t parser_finish(
     Parser* ps, const uint32_t* finished, uint32_t count

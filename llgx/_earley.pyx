@@ -358,15 +358,16 @@ cdef row_t _restrict(Parser* ps, row_t row, set_t emitted) noexcept nogil:
             return row
     count = ps.restricted.at[place + 1]
     ps.spare.size = 0
-    if words_reserve(&ps.spare, count + 2) < 0:
+    if words_reserve(&ps.spare, count + 3) < 0:
         fault_set(ps.fault, FAULT_MEMORY)
         return row
     ps.spare.at[0] = ps.restricted.at[place]
     for i in range(count):
         ps.spare.at[1 + i] = ps.rows[row].origins[ps.restricted.at[place + 2 + i]]
     if ps.shapes[ps.spare.at[0]].flags & ROW_STAMPED:
-        count += 1
-        ps.spare.at[count] = ps.clock
+        ps.spare.at[count + 1] = ps.clock
+        ps.spare.at[count + 2] = ps.depth
+        count += 2
     return _row(ps, ps.spare.at, count + 1)
 
 
@@ -527,7 +528,7 @@ cdef uint32_t _shape(Parser* ps, const uint32_t* words, uint32_t length) noexcep
 
 
 cdef row_t _row(Parser* ps, const uint32_t* words, uint32_t length) noexcept nogil:
-    """Intern a row, given as [shape, origins..., clock if stamped].
+    """Intern a row, given as [shape, origins..., clock and depth if stamped].
 
     FIRST_ROW with a fault set when that fails.
     """
@@ -554,9 +555,11 @@ cdef row_t _row(Parser* ps, const uint32_t* words, uint32_t length) noexcept nog
     ps.rows[row].origins = words + 1
     ps.rows[row].origin_count = length - 1
     ps.rows[row].clock = NONE
+    ps.rows[row].depth = 0
     if ps.shapes[words[0]].flags & ROW_STAMPED:
-        ps.rows[row].origin_count -= 1
-        ps.rows[row].clock = words[length - 1]
+        ps.rows[row].origin_count -= 2
+        ps.rows[row].clock = words[length - 2]
+        ps.rows[row].depth = words[length - 1]
     return row
 
 
@@ -623,10 +626,12 @@ cdef row_t _close(Parser* ps, uint32_t flags) noexcept nogil:
         ps.items.at, kept // stride, stride * sizeof(uint32_t),
         _compare_items3 if stride == 3 else _compare_items5,
     )
-    return _name_origins(ps, flags, NONE)
+    return _name_origins(ps, flags, NONE, 0)
 
 
-cdef row_t _name_origins(Parser* ps, uint32_t flags, uint32_t clock) noexcept nogil:
+cdef row_t _name_origins(
+    Parser* ps, uint32_t flags, uint32_t clock, uint32_t depth
+) noexcept nogil:
     """The row of the closed, sorted items: number the origins as they come, intern shape and
     row."""
     cdef uint32_t stride = ps.stride
@@ -635,7 +640,7 @@ cdef row_t _name_origins(Parser* ps, uint32_t flags, uint32_t clock) noexcept no
     cdef size_t words = ps.items.size + 1
     # sorted: [flags, items with numbers...] [shape, origins...]
     ps.sorted.size = 0
-    if words_reserve(&ps.sorted, words + 2 + ps.items.size // stride) < 0:
+    if words_reserve(&ps.sorted, words + 3 + ps.items.size // stride) < 0:
         fault_set(ps.fault, FAULT_MEMORY)
         return FIRST_ROW
     ps.sorted.at[0] = flags
@@ -666,7 +671,8 @@ cdef row_t _name_origins(Parser* ps, uint32_t flags, uint32_t clock) noexcept no
         return FIRST_ROW
     if flags & ROW_STAMPED:
         ps.sorted.at[ps.sorted.size] = clock
-        ps.sorted.size += 1
+        ps.sorted.at[ps.sorted.size + 1] = depth
+        ps.sorted.size += 2
     return _row(ps, ps.sorted.at + words, <uint32_t>(ps.sorted.size - words))
 
 
@@ -858,16 +864,17 @@ cdef row_t _after_skip(Parser* ps, row_t row, set_t emitted) noexcept nogil:
         item += stride
     if flags == shape.flags and ps.items.size == <size_t>shape.count * stride:
         return row
-    return _name_origins(ps, flags, NONE)
+    return _name_origins(ps, flags, NONE, 0)
 
 
 cdef row_t parser_row(Parser* ps, const uint32_t* words, uint32_t length) noexcept nogil:
-    """Intern a row, given as [shape, origins..., clock if stamped]."""
+    """Intern a row, given as [shape, origins..., clock and depth if stamped]."""
     return _row(ps, words, length)
 
 
 cdef row_t parser_rebuild(
-    Parser* ps, const uint32_t* items, uint32_t count, uint32_t flags, uint32_t clock
+    Parser* ps, const uint32_t* items, uint32_t count, uint32_t flags, uint32_t clock,
+    uint32_t depth
 ) noexcept nogil:
     """The row of these items, their origins given as rows; FIRST_ROW with a fault set when that
     fails."""
@@ -889,7 +896,7 @@ cdef row_t parser_rebuild(
         ps.items.at, count, stride * sizeof(uint32_t),
         _compare_items3 if stride == 3 else _compare_items5,
     )
-    return _name_origins(ps, flags, clock)
+    return _name_origins(ps, flags, clock, depth)
 
 
 cdef row_t parser_finish(
@@ -915,11 +922,12 @@ cdef row_t parser_scan(Parser* ps, row_t row, set_t emitted) noexcept nogil:
     """
     # Without a clock the key is the row alone.
     cdef uint64_t key = (<uint64_t>(<uint32_t>(ps.clock + 1)) << 32) | row
-    cdef row_t result = map_get(&ps.scans, key, emitted)
+    cdef uint64_t second = (<uint64_t>ps.depth << 32) | emitted
+    cdef row_t result = map_get(&ps.scans, key, second)
     if result != NONE:
         return result
     result = _scan(ps, row, emitted)
-    if not ps.fault.code and map_put(&ps.scans, key, emitted, result) < 0:
+    if not ps.fault.code and map_put(&ps.scans, key, second, result) < 0:
         fault_set(ps.fault, FAULT_MEMORY)
     return result
 

@@ -129,6 +129,8 @@ cdef struct Place:       # of a matcher in a grammar with scopes; see ``_scopes.
     size_t room
     size_t chained
     size_t pending       # where the lexeme in progress begins
+    uint32_t begin       # the token in which it did, where rules have limits; or NONE
+    uint32_t now         # the token that is read, or NONE
 
 cdef struct Scopes:
     uint8_t* roles       # by terminal
@@ -138,7 +140,7 @@ cdef struct Scopes:
     bint noting          # filters keep what they remove in ``found``
     uint32_t limit
     Texts texts
-    Interner frames      # [parent, texts, flags, begin]
+    Interner frames      # [parent, texts, flags, begin, frames around it]
     Interner chains      # [chain before, length of all, bytes, four a word...]
     Interner contexts    # [frame, chain, length of the lexeme in progress, bytes...]
     uint8_t* set_roles   # by set

@@ -29,11 +29,15 @@ cdef uint32_t place_followers(
 ) noexcept nogil
 cdef size_t scopes_read(
     Engine* engine, row_t* row, state_t* state, bint* fresh, uint32_t* context,
-    const uint8_t* data, size_t length
+    const uint8_t* data, size_t length, uint32_t* begin, uint32_t now
 ) noexcept nogil
 cdef bint scopes_end(
-    Engine* engine, row_t* row, state_t state, uint32_t* context, set_t emitted
+    Engine* engine, row_t* row, state_t state, uint32_t* context, set_t emitted, uint32_t begin
 ) noexcept nogil
+cdef bint scopes_hold(
+    Engine* engine, row_t row, state_t state, bint fresh, uint32_t context
+) noexcept nogil
+cdef void scopes_cut(Engine* engine, uint32_t* context, uint32_t depth) noexcept nogil
 cdef bint scopes_go_on(
     Engine* engine, row_t row, state_t state, uint32_t context
 ) noexcept nogil
@@ -50,6 +54,11 @@ cdef bint scopes_are_complete(
 cdef uint32_t scopes_count(const Scopes* scopes) noexcept nogil
 
 
+cdef inline uint32_t scopes_depth(const Scopes* scopes, uint32_t context) noexcept nogil:
+    """How many scopes are open."""
+    return frame_words(scopes, scopes.contexts.entries[context].words[0])[4]
+
+
 cdef inline const uint32_t* frame_words(const Scopes* scopes, uint32_t frame) noexcept nogil:
-    """[parent, texts, flags, begin]"""
+    """[parent, texts, flags, begin, frames around it]"""
     return scopes.frames.entries[frame].words

@@ -51,7 +51,7 @@ from llgx._texts cimport (
 
 cdef enum:
     SEARCH_STEPS = 200000  # bytes tried by one search along the texts of siblings
-    FRAME_WORDS = 4
+    FRAME_WORDS = 5
 
 
 # --------------------------------------------------------------------------- life
@@ -248,6 +248,8 @@ cdef void place_load(
     place.row = row
     place.state = state
     place.fresh = fresh
+    place.begin = NONE
+    place.now = NONE
     place.frame = words[0]
     place.chain = words[1]
     place.size = 0
@@ -333,6 +335,7 @@ cdef uint32_t _frame(
     words[1] = texts
     words[2] = flags
     words[3] = begin
+    words[4] = 0 if parent == NONE else frame_words(engine.scopes, parent)[4] + 1
     return _kept(engine, &engine.scopes.frames, words, FRAME_WORDS)
 
 
@@ -415,7 +418,12 @@ cdef bint _end_lexeme(Engine* engine, Place* place, set_t emitted) noexcept nogi
         return False
     if kept != emitted:
         roles = set_roles(engine, kept)
+    if place.begin != NONE:
+        engine.parser.clock = place.begin
+        engine.parser.depth = frame[4]
     place.row = parser_scan(&engine.parser, place.row, kept)
+    engine.parser.clock = NONE
+    engine.parser.depth = 0
     if roles & ROLE_DISTINCT:
         place.frame = _with_text(engine, place.frame, lexeme, length)
         frame = frame_words(scopes, place.frame)
@@ -486,6 +494,7 @@ cdef bint _step(Engine* engine, Place* place, uint8_t byte) noexcept nogil:
         target = lexer_step(&engine.lexer, row_state(&engine.parser, place.row), byte)
         if target == DEAD:
             return False
+        place.begin = place.now
     if not _reserve(engine, place, 1):
         return False
     place.text[place.size] = byte
@@ -496,6 +505,7 @@ cdef bint _step(Engine* engine, Place* place, uint8_t byte) noexcept nogil:
             return False
         place.state = row_state(&engine.parser, place.row)
         place.fresh = True
+        place.begin = place.now
         if engine.fault.code or row_dead(&engine.parser, place.row):
             return False
     else:
@@ -637,14 +647,18 @@ cdef uint32_t place_followers(
 
 cdef size_t scopes_read(
     Engine* engine, row_t* row, state_t* state, bint* fresh, uint32_t* context,
-    const uint8_t* data, size_t length
+    const uint8_t* data, size_t length, uint32_t* begin, uint32_t now
 ) noexcept nogil:
     """Move an entry past ``data``, or past as much of it as is allowed; how many bytes those are.
+
+    ``begin`` and ``now`` are as for ``budget_step``; NONE where no rule has a limit.
     """
     cdef Place* place = &engine.scopes.places[0]
     cdef size_t i = 0, fits
     cdef uint32_t stored
     place_load(engine, place, row[0], state[0], fresh[0], context[0])
+    place.begin = now if fresh[0] else begin[0]
+    place.now = now
     while i < length and place_step(engine, place, data[i]):
         i += 1
     if engine.fault.code:
@@ -652,6 +666,8 @@ cdef size_t scopes_read(
     if i < length:  # the place is spoilt
         fits = i
         place_load(engine, place, row[0], state[0], fresh[0], context[0])
+        place.begin = now if fresh[0] else begin[0]
+        place.now = now
         for i in range(fits):
             place_step(engine, place, data[i])
         i = fits
@@ -662,17 +678,19 @@ cdef size_t scopes_read(
     state[0] = place.state
     fresh[0] = place.fresh
     context[0] = stored
+    begin[0] = place.begin
     return i
 
 
 cdef bint scopes_end(
-    Engine* engine, row_t* row, state_t state, uint32_t* context, set_t emitted
+    Engine* engine, row_t* row, state_t state, uint32_t* context, set_t emitted, uint32_t begin
 ) noexcept nogil:
-    """Move an entry past the end of its lexeme in progress. False, and nothing changed, where the
+    """Move an entry past the end of its lexeme in progress, which began in token ``begin``. False, and nothing changed, where the
     scope refuses it."""
     cdef Place* place = &engine.scopes.places[0]
     cdef uint32_t stored
     place_load(engine, place, row[0], state, False, context[0])
+    place.begin = begin
     if not _end_lexeme(engine, place, emitted):
         return False
     place.state = row_state(&engine.parser, place.row)
@@ -693,6 +711,41 @@ cdef bint scopes_go_on(
         return True
     place_load(engine, &engine.scopes.places[0], row, state, True, context)
     return _can_end_well(engine, &engine.scopes.places[0])
+
+
+cdef bint scopes_hold(
+    Engine* engine, row_t row, state_t state, bint fresh, uint32_t context
+) noexcept nogil:
+    """Whether scopes leave a way on from an entry that was not made by reading."""
+    cdef Place* place = &engine.scopes.places[0]
+    place_load(engine, place, row, state, fresh, context)
+    if engine.scopes.finite and not _can_end_well(engine, place):
+        return False
+    return not frame_words(engine.scopes, place.frame)[2] & FRAME_INSIDE \
+        or _leads_out(engine, place)
+
+
+cdef void scopes_cut(Engine* engine, uint32_t* context, uint32_t depth) noexcept nogil:
+    """Give up the lexeme in progress and the scopes within ``depth`` others.
+
+    They are finished as nothing: no later text has to differ from them. Their bytes stay part of
+    the text of the scopes around them.
+    """
+    cdef Place* place = &engine.scopes.places[0]
+    cdef uint32_t stored
+    place_load(engine, place, 0, DEAD, True, context[0])
+    while frame_words(engine.scopes, place.frame)[4] > depth:
+        place.frame = frame_words(engine.scopes, place.frame)[0]
+    if frame_words(engine.scopes, place.frame)[2] & FRAME_INSIDE:
+        place.pending = place.size
+    else:
+        place.size = 0
+        place.pending = 0
+        place.chain = 0
+        place.chained = 0
+    stored = place_store(engine, place)
+    if not engine.fault.code:
+        context[0] = stored
 
 
 cdef bint scopes_accept(

@@ -33,7 +33,7 @@ from llgx._memory cimport (
     FAULT_MEMORY, FAULT_NONE, NONE, Fault, Words, fault_set, map_get, words_free, words_push,
 )
 from llgx._scopes cimport (
-    NO_CONTEXT, scopes_accept, scopes_end, scopes_go_on, scopes_read,
+    NO_CONTEXT, scopes_accept, scopes_depth, scopes_end, scopes_go_on, scopes_read,
 )
 from llgx._tokens cimport tokens_allow, tokens_match, tokens_next, tokens_put, tokens_some
 
@@ -122,10 +122,11 @@ cdef int _move(const Program* program, Step* step, int64_t token, bint* cut) noe
             length = program.text_at[token + 1] - program.text_at[token]
             i = scopes_read(
                 engine, &row, &state, &fresh, &step.context, program.text + program.text_at[token],
-                length
+                length, &begin, step.count if engine.parser.limits != NULL else NONE
             )
             if i < length:
                 return <int>i
+            step.begin = begin
         elif engine.parser.limits != NULL:
             for i in range(program.text_at[token], program.text_at[token + 1]):
                 if not budget_step(
@@ -152,7 +153,7 @@ cdef bint _expire(const Program* program, Step* step) noexcept nogil:
     cdef state_t state = step.state & STATE
     cdef bint fresh = step.state & FRESH != 0
     cdef bint cut = budget_expire(
-        program.engine, &row, &state, &fresh, step.begin, step.count
+        program.engine, &row, &state, &fresh, &step.context, step.begin, step.count
     )
     step.row = row
     step.state = state | (FRESH if fresh else 0)
@@ -179,7 +180,10 @@ cdef bint step_end_lexeme(const Program* program, Step* step, set_t emitted) noe
     if emitted == NO_SET:
         return False
     if engine.scopes != NULL:
-        if not scopes_end(engine, &step.row, step.state, &step.context, emitted):
+        if not scopes_end(
+            engine, &step.row, step.state, &step.context, emitted,
+            step.begin if engine.parser.limits != NULL else NONE
+        ):
             return False
     else:
         engine.parser.clock = step.begin if engine.parser.limits != NULL else NONE
@@ -251,9 +255,13 @@ cdef set_t step_take(const Program* program, Step* step, uint32_t token) noexcep
     emitted = tokens_match(&engine.token_sets, &engine.parser, after.row, token)
     if emitted == NO_SET:
         return NO_SET
-    engine.parser.clock = step.count if engine.parser.limits != NULL else NONE
+    if engine.parser.limits != NULL:
+        engine.parser.clock = step.count
+        if engine.scopes != NULL:
+            engine.parser.depth = scopes_depth(engine.scopes, after.context)
     after.row = parser_scan(&engine.parser, after.row, emitted)
     engine.parser.clock = NONE
+    engine.parser.depth = 0
     if engine.fault.code or row_dead(&engine.parser, after.row):
         return NO_SET
     after.state = row_state(&engine.parser, after.row) | FRESH
@@ -274,8 +282,8 @@ cdef bint step_accepts(const Program* program, const Step* step) noexcept nogil:
         return exact_accepts(program.engine, step.row)
     if program.engine.scopes != NULL:
         return scopes_accept(
-            program.engine, step.row, step.state & STATE, step.state & FRESH != 0,
-            step.context
+            program.engine, step_plain(program, step), step.state & STATE,
+            step.state & FRESH != 0, step.context
         )
     return engine_accepts(
         program.engine, step_plain(program, step), step.state & STATE, step.state & FRESH != 0

@@ -447,6 +447,7 @@ class Row:
     complete: bool
     allowed: frozenset[int]  # terminals that may come next
     clock: int | None = None  # as an origin: the token in which what began here began
+    depth: int = 0  # the same: in how many scopes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -542,14 +543,14 @@ class ReferenceGrammar:
         self._bodies = self._productive_bodies(ir.rules)
         if not self._bodies[ir.start]:
             raise EmptyLanguageError("the grammar derives no text")
-        self._scans: dict[tuple[Row, frozenset[int], int | None], Row] = {}
+        self._scans: dict[tuple[Row, frozenset[int], int | None, int], Row] = {}
         self._states: dict[tuple[object, ...], State] = {}
         self._limits = {
             index: rule.max_tokens
             for index, rule in enumerate(ir.rules)
             if rule.max_tokens is not None
         }
-        self._stamped: dict[tuple[Row, int | None], Row] = {}
+        self._stamped: dict[tuple[Row, int | None, int], Row] = {}
         self.now = 0  # the token that is being read
         self._ways_out: dict[State, bool] = {}
         root = Item(_ROOT, 0, _Body((RuleRef(ir.start),), None), 0, None)
@@ -643,11 +644,12 @@ class ReferenceGrammar:
     def _argument(symbol: RuleRef, parameter: int) -> int:
         return 0 if symbol.argument is None else evaluate(symbol.argument, parameter)
 
-    def _scan(self, row: Row, terminals: frozenset[int], started: int | None = None) -> Row:
-        """The row after one lexeme that is any of ``terminals`` and began in token ``started``."""
-        key = row, terminals, started
+    def _scan(self, row: Row, terminals: frozenset[int], started: int | None, depth: int) -> Row:
+        """The row after one lexeme that is any of ``terminals``, began in token ``started`` and
+        stands in ``depth`` scopes."""
+        key = row, terminals, started, depth if self._limits else 0
         if key not in self._scans:
-            origin = self._stamp(row, started)
+            origin = self._stamp(row, started, depth)
             self._scans[key] = self._close(
                 item.advanced(item.origin or origin)
                 for item in row.items
@@ -655,13 +657,13 @@ class ReferenceGrammar:
             )
         return self._scans[key]
 
-    def _stamp(self, row: Row, started: int | None) -> Row:
-        """``row`` as the origin of what began in token ``started``."""
+    def _stamp(self, row: Row, started: int | None, depth: int) -> Row:
+        """``row`` as the origin of what began in token ``started`` and in ``depth`` scopes."""
         if not self._limits:
             return row
-        key = row, started
+        key = row, started, depth
         if key not in self._stamped:
-            self._stamped[key] = dataclasses.replace(row, clock=started)
+            self._stamped[key] = dataclasses.replace(row, clock=started, depth=depth)
         return self._stamped[key]
 
     # ---- lexer
@@ -737,7 +739,7 @@ class ReferenceGrammar:
                 return None
             scopes = self._after_lexeme(scopes, [self.ir.terminals[t] for t in left], lexeme)
         started = (state.started if state.partial else self.now) if self._limits else None
-        row = self._scan(state.row, terminals, started)
+        row = self._scan(state.row, terminals, started, len(state.scopes))
         return self._begin(row, row.allowed, self._skips(row.allowed), scopes)
 
     def _kept(self, state: State, terminals: frozenset[int], lexeme: bytes) -> frozenset[int]:
@@ -1050,34 +1052,58 @@ class ReferenceGrammar:
                     (t, residual) for t, residual in state.lexemes if t in begin | skips
                 )
                 after = self._state(
-                    left, begin, skips, lexemes, state.partial, state.scopes, b"", state.started
+                    left,
+                    begin,
+                    skips,
+                    lexemes,
+                    state.partial,
+                    state.scopes,
+                    state.text,
+                    state.started,
                 )
                 if not state.partial:
-                    if begin or left.complete:
+                    if (begin or left.complete) and self._holds(after):
                         return after, cut
                 elif lexemes:
                     matched = _matched(lexemes)
                     if len(matched) < len(lexemes) or any(can_continue(r) for _, r in lexemes):
-                        return after, cut
-                    following = self._emit(after, matched, b"")
-                    assert following is not None
-                    state = following
-                    continue
+                        if self._holds(after):
+                            return after, cut
+                    else:
+                        following = self._ended(after, matched)
+                        if following is not None:
+                            state = following
+                            continue
             matched = _matched(state.lexemes) if state.partial else frozenset()
-            if matched:
-                following = self._emit(state, matched, b"")
-                assert following is not None
+            following = self._ended(state, matched) if matched else None
+            if following is not None:
                 state = following
                 continue
-            own = self._stamp(state.row, state.started)
+            depth = len(state.scopes)
+            own = self._stamp(state.row, state.started, depth)
             row = self._close(
                 parent.advanced(parent.origin or origin or own)
                 for rule, parameter, origin in over
                 for parent in (origin or own).waiting.get((rule, parameter), ())
             )
-            state = self._begin(row, row.allowed, self._skips(row.allowed), state.scopes)
+            # The scopes that it opened are given up; their bytes are text of those around them.
+            depth = min(depth, *(origin.depth if origin else depth for _, _, origin in over))
+            scopes = self._after_lexeme(state.scopes[:depth], (), state.text)
+            state = self._begin(row, row.allowed, self._skips(row.allowed), scopes)
             cut = True
         return state, cut
+
+    def _holds(self, state: State) -> bool:
+        """Whether scopes leave a way on from a state that was not reached by reading."""
+        return self._can_end_well(state) and self._leads_out(state)
+
+    def _ended(self, state: State, matched: frozenset[int]) -> State | None:
+        """The state after the lexeme in progress, ended early; None where scopes refuse that."""
+        following = self._emit(state, matched, state.text)
+        if not self._scoped:
+            return following
+        following = self._unless_dead(following)
+        return following if following is not None and self._holds(following) else None
 
     def _goes_on(self, item: Item, state: State) -> bool:
         if not isinstance(item.next, TerminalRef):
@@ -1173,7 +1199,7 @@ class ReferenceGrammar:
                     key = item.next.index, self._argument(item.next, item.parameter)
                     waiting.setdefault(key, []).append(item)
             allowed = frozenset(i.next.index for i in kept if isinstance(i.next, TerminalRef))
-            result = Row(frozenset(kept), waiting, row.complete, allowed, row.clock)
+            result = Row(frozenset(kept), waiting, row.complete, allowed, row.clock, row.depth)
         known[row] = result
         return result
 

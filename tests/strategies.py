@@ -566,8 +566,7 @@ def _with_roles(rng: random.Random, ir: GrammarIR) -> GrammarIR:
         )
         for terminal in ir.terminals
     ]
-    rules = [dataclasses.replace(rule, max_tokens=None) for rule in ir.rules]
-    return dataclasses.replace(ir, terminals=terminals, rules=rules)
+    return dataclasses.replace(ir, terminals=terminals)
 
 
 def random_scoped_grammar(rng: random.Random) -> GrammarIR:
@@ -620,6 +619,9 @@ def random_scoped_grammar(rng: random.Random) -> GrammarIR:
         skip_once=rng.random() < 0.3,
         initial_skip=rng.random() < 0.2,
     )
+    if rng.random() < 0.15:
+        for rule in rng.sample(rules, rng.randint(1, len(rules))):
+            rule.max_tokens = rng.choice((1, 2, 3, 4, 6))
     try:
         ReferenceGrammar(ir)
     except EmptyLanguageError:

@@ -375,13 +375,6 @@ def test_deep_nesting_within_a_limit() -> None:
     assert b"!" in texts(m)
 
 
-def test_scopes_and_limits_are_refused_together() -> None:
-    g = one(WORD, 2)
-    g.terminals["W"] = Terminal("W", WORD, distinct=True)
-    with pytest.raises(llgx.GrammarError, match="distinct"):
-        g.matcher()
-
-
 # --------------------------------------------------------------------------------------------------
 # Of what begins with a rule.
 
@@ -495,6 +488,81 @@ def test_limits_are_counts(most: object) -> None:
     g = one(WORD, most)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="max_tokens"):
         g.matcher()
+
+
+# --------------------------------------------------------------------------------------------------
+# Beside distinct lexemes.
+
+
+def unique(most: int, rule: str = "list") -> Builder:
+    """Lists in parentheses of different words, and of lists in brackets of different words."""
+    g = Builder(
+        start=[["list", "!"]],
+        list=[["(", "items", ")"]],
+        items=[["item"], ["items", ",", "item"]],
+        item=[["W"], ["inner"]],
+        inner=[["[", "words", "]"]],
+        words=[["W"], ["words", ",", "W"]],
+    )
+    g.terminals["W"] = Terminal("W", WORD, distinct=True)
+    g.terminals["("] = Terminal("(", Literal(b"("), scope="open", unique=True)
+    g.terminals[")"] = Terminal(")", Literal(b")"), scope="close")
+    g.terminals["["] = Terminal("[", Literal(b"["), scope="open")
+    g.terminals["]"] = Terminal("]", Literal(b"]"), scope="close")
+    g.most[rule] = most
+    return g
+
+
+def test_distinct_lexemes_within_a_limit() -> None:
+    g = unique(6)
+    m = g.matcher()
+    assert m.try_consume(ids("( a , a")) == 4
+    assert b")" not in texts(m)  # "a" is there already
+    assert m.try_consume(ids("b a")) == 1
+    # One token is left.
+    assert texts(m) == {b")"}
+    assert m.try_consume(ids(") !")) == 2
+    assert m.stop_reason == "complete"
+    g.agree()
+
+
+def test_a_lexeme_that_must_differ_does_not_end_early() -> None:
+    """It is cut instead, and the text does not hold it twice."""
+    g = Builder(start=[["(", "word", ",", "word", ")"]], word=[["W"]])
+    g.terminals["("] = Terminal("(", Literal(b"("), scope="open")
+    g.terminals[")"] = Terminal(")", Literal(b")"), scope="close")
+    g.terminals["W"] = Terminal("W", WORD, distinct=True)
+    g.most["word"] = 2
+    m = g.matcher()
+    m.try_consume(ids("( a , a"))
+    assert b"," not in texts(m)
+    assert texts(m) == {b"a", b"b", b"c", b"ab", b"abc"}
+    assert m.try_consume(ids("b )")) == 2
+    g.agree()
+
+
+def test_a_cut_leaves_the_scopes_that_were_opened_in_it() -> None:
+    g = unique(2, "inner")
+    m = g.matcher()
+    assert m.try_consume(ids("( a , [ a")) == 5
+    # The inner list is cut; what comes next is in the outer one again, which has an "a".
+    assert texts(m) == {b",", b")"}
+    assert m.try_consume(ids(", a")) == 2
+    assert b")" not in texts(m)
+    assert m.try_consume(ids("a ) !")) == 3
+    assert m.stop_reason == "complete"
+    g.agree(14)
+
+
+def test_unique_items_of_a_schema_within_a_limit() -> None:
+    schema = '%json {"type": "array", "items": {"enum": ["a", "b"]}, "uniqueItems": true}'
+    m = lark(f'start: x "!" x "!"\nx[max_tokens=4]: {schema}')
+    quote = ids('"')
+    assert m.try_consume([*ids("["), *quote, *ids('a" ] !')]) == 5
+    assert m.try_consume([*ids("["), *quote]) == 2
+    assert texts(m) == {b"a", b'a"', b"b"}
+    m.try_consume(ids('a"'))
+    assert texts(m) == {b"]"}
 
 
 # --------------------------------------------------------------------------------------------------
