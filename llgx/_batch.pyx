@@ -28,6 +28,8 @@ from llgx._sequence cimport (
 import os
 from concurrent.futures import ThreadPoolExecutor
 
+from llgx.arguments import check_list
+
 cdef enum:
     PIECES = 4      # that the work is cut into for each thread, since grammars differ in their cost
 
@@ -153,7 +155,7 @@ def fill_bitmasks(matchers, mask, *, threads=1):
     Raises what ``fill_bitmask`` raises. A mask that meets a limit leaves its row as it is, and all
     others are written; other errors leave all of ``mask`` as it is.
     """
-    cdef list each = list(matchers)
+    cdef list each = list(check_list(matchers, "matchers", "Matcher objects"))
     cdef Py_ssize_t i, stride, width = -1, other
     cdef _Batch batch
     cdef list pieces

@@ -38,7 +38,9 @@ from llgx._scopes cimport scopes_count, scopes_new
 from llgx._sequence cimport program_acquire, program_release
 
 from llgx import ir as _ir
+from llgx.arguments import check_type
 from llgx.errors import GrammarError, LimitError
+from llgx.limits import Limits, Shortcuts
 from llgx.special_literals import special_literals
 from llgx.stops import expand_stops, without_tail
 from llgx.token_sets import resolve_tokens, special_names
@@ -69,6 +71,13 @@ cdef class CompiledGrammar:
 
     def __cinit__(self, ir, vocabulary, limits, shortcuts):
         cdef uint32_t index, size
+        check_type(ir, _ir.GrammarIR, "a description")
+        if not hasattr(vocabulary, "kept_for"):
+            raise TypeError(
+                f"a grammar is compiled for a Vocabulary, not {type(vocabulary).__name__}"
+            )
+        check_type(limits, Limits, "limits=")
+        check_type(shortcuts, Shortcuts, "shortcuts=")
         self.vocabulary = vocabulary
         self.limits = limits
         self.shortcuts = shortcuts

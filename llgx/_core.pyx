@@ -172,7 +172,7 @@ cdef class Matcher:
 
     def validate(self, tokens):
         """How many of ``tokens`` could be consumed one after the other. Changes nothing."""
-        cdef list numbers = [_as_token(token) for token in tokens]
+        cdef list numbers = _as_tokens(tokens)
         cdef Step step = self.steps[self.count]
         cdef Py_ssize_t fits = 0
         self.grammar.acquire()
@@ -183,7 +183,7 @@ cdef class Matcher:
 
     def try_consume(self, tokens):
         """Consume ``tokens`` up to the first that is refused; how many were consumed."""
-        cdef list numbers = [_as_token(token) for token in tokens]
+        cdef list numbers = _as_tokens(tokens)
         cdef Py_ssize_t count = len(numbers), taken = 0
         cdef Step step = self.steps[self.count]
         cdef Step* steps = <Step*>malloc((count + 1) * sizeof(Step))
@@ -916,6 +916,12 @@ cdef int64_t _as_token(token) except? -7:
         token = token.__index__()
     number = PyLong_AsLongLongAndOverflow(token, &overflow)
     return number if not overflow and -1 <= number < 0x7FFFFFFF else 0x7FFFFFFF
+
+
+cdef list _as_tokens(tokens):
+    if isinstance(tokens, str) or not hasattr(tokens, "__iter__"):
+        raise TypeError(f"tokens are a list of integers, not {type(tokens).__name__}")
+    return [_as_token(token) for token in tokens]
 
 
 cdef Py_ssize_t _as_row(row) except? -7:

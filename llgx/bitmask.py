@@ -8,13 +8,13 @@ it is. Nothing here knows llama.cpp.
 
 from __future__ import annotations
 
-import operator
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from llgx import _bitmask
+from llgx.arguments import check_integer
 
 __all__ = ["allocate_token_bitmask", "apply_token_bitmask_inplace"]
 
@@ -28,8 +28,8 @@ def allocate_token_bitmask(batch: int, vocabulary_size: int) -> NDArray[np.int32
     sequence unconstrained. Raises :class:`ValueError` for a negative batch or a vocabulary without
     tokens.
     """
-    batch = operator.index(batch)
-    vocabulary_size = operator.index(vocabulary_size)
+    batch = check_integer(batch, "a batch")
+    vocabulary_size = check_integer(vocabulary_size, "the size of a vocabulary")
     if batch < 0 or vocabulary_size < 1:
         raise ValueError(f"no mask for a batch of {batch} over {vocabulary_size} tokens")
     return np.full((batch, (vocabulary_size + 31) // 32), -1, dtype=np.int32)
@@ -78,7 +78,7 @@ def apply_token_bitmask_inplace(
         )
     allowed = min(count, 32 * words.shape[1])
     if vocabulary_size is not None:
-        vocabulary_size = operator.index(vocabulary_size)
+        vocabulary_size = check_integer(vocabulary_size, "the size of a vocabulary")
         if not 0 <= vocabulary_size <= allowed:
             raise ValueError(f"vocabulary_size is {vocabulary_size}, not within 0 to {allowed}")
         allowed = vocabulary_size

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Final, Literal
 
 from llgx import ir
+from llgx.arguments import check_list
 from llgx.errors import GrammarError, LimitError
 from llgx.limits import DEFAULT_LIMITS, Limits
 from llgx.regex import parse_ecma, parse_rust
@@ -22,8 +23,7 @@ _NAME_MAX: Final = 60
 
 def compile_choices(choices: Iterable[str]) -> ir.GrammarIR:
     """The grammar of exactly ``choices``; see :meth:`llgx.Grammar.from_choices`."""
-    if isinstance(choices, (str, bytes)):
-        raise TypeError(f"choices are a list of texts, not one {type(choices).__name__}")
+    check_list(choices, "choices", "texts")
     encoded: dict[bytes, None] = {}
     for choice in choices:
         if not isinstance(choice, str):

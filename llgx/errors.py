@@ -45,6 +45,12 @@ class GrammarError(LlgxError, ValueError):
             self.excerpt = caret_excerpt(text, offset)
         super().__init__(self._render())
 
+    def hint(self, hint: str) -> None:
+        """Add to the message, unless it gives such advice already."""
+        if "Grammar.from_" not in self.message and "%llguidance" not in self.message:
+            self.message += hint
+            self.args = (self._render(),)
+
     def _render(self) -> str:
         if not self.line:
             return self.message

@@ -7,13 +7,17 @@ grammar keeps no vocabulary, and no model, alive.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from llgx._compiled import CompiledGrammar
+from llgx.arguments import check_flag, check_limits, check_maximum, check_text, check_type
 from llgx.choices import compile_choices, compile_regex
+from llgx.doors import other_door
+from llgx.errors import GrammarError
 from llgx.ir import GrammarIR
 from llgx.lark import Library, compile_grammars, compile_lark, read_grammars
 from llgx.limits import DEFAULT_LIMITS, DEFAULT_SHORTCUTS, Limits, Shortcuts
@@ -34,6 +38,17 @@ __all__ = ["Grammar"]
 _MARKER = "%llguidance"
 
 
+@contextlib.contextmanager
+def _hinting(text: object, door: str) -> Iterator[None]:
+    """Where ``text`` cannot be read, say who could read it."""
+    try:
+        yield
+    except GrammarError as error:
+        if isinstance(text, str):
+            error.hint(other_door(text, door))
+        raise
+
+
 class Grammar:
     """A grammar that has been read and checked. Immutable; safe to share between threads.
 
@@ -45,6 +60,7 @@ class Grammar:
     def __init__(self, ir: GrammarIR, *, source: str = "") -> None:
         if not isinstance(ir, GrammarIR):
             raise TypeError(f"a grammar is made from a GrammarIR, not {type(ir).__name__}")
+        check_text(source, "the source of a grammar")
         ir.check()
         self._ir = ir
         self._lock = threading.Lock()
@@ -70,9 +86,11 @@ class Grammar:
         malformed or uses what llgx does not do, :class:`LimitError` for text beyond a cap. Linear
         in the text.
         """
-        if not isinstance(text, str):
-            raise TypeError(f"a grammar is a str, not {type(text).__name__}")
-        return cls(compile_lark(text, library=Library(imports), limits=limits), source=text)
+        check_text(text, "a grammar")
+        check_limits(limits)
+        library = Library(imports)
+        with _hinting(text, "lark"):
+            return cls(compile_lark(text, library=library, limits=limits), source=text)
 
     @classmethod
     def from_grammars(
@@ -89,10 +107,11 @@ class Grammar:
         first, a ``name``; or the object that llguidance takes, ``{"grammars": [...]}``, or its JSON
         text. ``max_tokens`` bounds the tokens of a whole text. Raises as :meth:`from_lark` does.
         """
-        sources, bound = read_grammars(grammars)
+        check_limits(limits)
+        with _hinting(grammars, "grammars"):
+            sources, bound = read_grammars(grammars)
         ir = compile_grammars(sources, library=Library(imports), limits=limits)
-        if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 0):
-            raise ValueError(f"max_tokens is a number from 0 on, not {max_tokens!r}")
+        check_maximum(max_tokens, "max_tokens")
         ir.max_tokens = bound if max_tokens is None else max_tokens
         return cls(ir, source=grammars if isinstance(grammars, str) else "")
 
@@ -103,8 +122,8 @@ class Grammar:
 
         Raises as :meth:`from_lark` and :meth:`from_gbnf` do.
         """
-        if not isinstance(text, str):
-            raise TypeError(f"a grammar is a str, not {type(text).__name__}")
+        check_text(text, "a grammar")
+        check_limits(limits)
         if text.lstrip().startswith(_MARKER):
             return cls.from_lark(text, limits=limits)
         if text.lstrip().startswith("{"):
@@ -119,11 +138,12 @@ class Grammar:
         :class:`LimitError` for text beyond a cap. Usually linear in the text; where lexemes could
         be confused (see :mod:`llgx.gbnf.lexing`) a few times as much.
         """
-        if not isinstance(text, str):
-            raise TypeError(f"a grammar is a str, not {type(text).__name__}")
+        check_text(text, "a grammar")
+        check_limits(limits)
         from llgx.gbnf import compile_gbnf
 
-        return cls(compile_gbnf(text, limits=limits), source=text)
+        with _hinting(text, "gbnf"):
+            return cls(compile_gbnf(text, limits=limits), source=text)
 
     @classmethod
     def from_choices(cls, choices: Iterable[str]) -> Grammar:
@@ -148,8 +168,8 @@ class Grammar:
         in JSON Schema (with Unicode mode on). Raises :class:`GrammarError` with the column for what
         is malformed or not supported, :class:`LimitError` beyond a cap. Linear in the pattern.
         """
-        if not isinstance(pattern, str):
-            raise TypeError(f"a pattern is a str, not {type(pattern).__name__}")
+        check_text(pattern, "a pattern")
+        check_limits(limits)
         return cls(compile_regex(pattern, syntax=syntax, limits=limits), source=pattern)
 
     @classmethod
@@ -170,6 +190,7 @@ class Grammar:
         """
         from llgx.json_schema import compile_schema, options_of
 
+        check_limits(limits)
         grammar = cls.__new__(cls)
         # Not checked: emission keeps the invariants, and compiling checks them again.
         grammar._ir = compile_schema(schema, options_of(options), limits=limits)
@@ -199,6 +220,7 @@ class Grammar:
         Raises :class:`GrammarError` for tags that contradict themselves or each other, and whatever
         the grammars and schemas in them raise. Linear in the tags.
         """
+        check_limits(limits)
         request = read_tag_request(tags)
         options = {
             "at_least_one": at_least_one,
@@ -206,6 +228,8 @@ class Grammar:
             "excludes": excludes,
             **request.options,
         }
+        for name in ("at_least_one", "stop_after_first"):
+            check_flag(options[name], name)
         contents = {
             id(tag): cls._content(tag, request.patterns.get(place), limits)
             for place, tag in enumerate(request.tags)
@@ -280,6 +304,8 @@ class Grammar:
                 f"a grammar is compiled for a Vocabulary, not {type(vocabulary).__name__}: "
                 "Vocabulary.from_llama(llm) makes one"
             )
+        check_type(limits, Limits, "limits=")
+        check_type(shortcuts, Shortcuts, "shortcuts=")
         key = (limits, shortcuts)
         kept: dict[tuple[Limits, Shortcuts], CompiledGrammar] = vocabulary.kept_for(self)
         with self._lock:

@@ -88,6 +88,12 @@ class Shortcuts:
     forced_runs: bool = True
     shared_plans: bool = True
 
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if type(value) is not bool:
+                raise TypeError(f"Shortcuts.{field.name} is a bool, not {type(value).__name__}")
+
 
 DEFAULT_LIMITS = Limits()
 DEFAULT_SHORTCUTS = Shortcuts()

@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Union
 
 from llgx import ir
+from llgx._compiled import CompiledGrammar
+from llgx.arguments import check_list, check_maximum, check_text
 from llgx.composition import Composition
 from llgx.errors import GrammarError
 from llgx.regex import ANY_TEXT
@@ -86,6 +88,15 @@ class StructuralTag:
     trigger: Part | None = None
 
     def __post_init__(self) -> None:
+        for marker in (self.begin, self.end, self.trigger or ""):
+            for part in _as_list(marker):
+                if not isinstance(part, SpecialToken):
+                    check_text(part, "a marker")
+        if isinstance(self.grammar, CompiledGrammar) or not (
+            self.grammar is None or isinstance(self.grammar, str) or hasattr(self.grammar, "ir")
+        ):
+            kind = type(self.grammar).__name__
+            raise TypeError(f"the grammar of a structural tag is a Grammar or a str, not {kind}")
         if self.grammar is not None and self.schema is not None:
             raise GrammarError("a structural tag has a grammar or a schema, not both")
 
@@ -104,9 +115,8 @@ def compile_structural_tags(
     ``content_of`` describes what stands in a tag, None for any text. Raises :class:`GrammarError`
     for tags that contradict themselves or each other.
     """
-    for what, given in (("triggers", triggers), ("excludes", excludes)):
-        if isinstance(given, str):
-            raise TypeError(f"{what} are a list, not one str")
+    check_list(triggers, "triggers", "texts and tokens")
+    check_list(excludes, "excludes", "texts")
     by_trigger = _group(list(tags), [_part(trigger) for trigger in triggers])
     forbidden = [_text(text, "an excluded string") for text in excludes]
     texts = [trigger for trigger in by_trigger if isinstance(trigger, str)]
@@ -143,8 +153,7 @@ def compile_reasoning(
     Raises :class:`GrammarError` if ``end`` is empty.
     """
     first, rest = _first(_parts(end), "the end of the reasoning")
-    if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 0):
-        raise ValueError(f"max_tokens is a number from 0 on, not {max_tokens!r}")
+    check_maximum(max_tokens, "max_tokens")
     grammar = Composition()
     free = _FreeText(grammar, [first] if isinstance(first, str) else [], [])
     thought = free.up_to(first, max_tokens)
@@ -381,16 +390,20 @@ def _first(parts: Parts, what: str) -> tuple[Part, Parts]:
 
 def _parts(marker: Marker) -> Parts:
     """``marker`` as a sequence, texts next to each other joined, empty ones left out."""
-    if isinstance(marker, (str, SpecialToken)):
-        marker = (marker,)
     parts: list[Part] = []
-    for item in marker:
+    for item in _as_list(marker):
         part = _part(item)
         if isinstance(part, str) and parts and isinstance(parts[-1], str):
             parts[-1] += part
         elif part:
             parts.append(part)
     return tuple(parts)
+
+
+def _as_list(marker: Marker) -> Iterable[Any]:
+    if isinstance(marker, (str, SpecialToken)):
+        return (marker,)
+    return check_list(marker, "the parts of a marker", "texts and tokens")
 
 
 def _part(part: Any) -> Part:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from llgx._compiled import CompiledGrammar
 from llgx._core import Matcher
+from llgx.arguments import check_list
 from llgx.bitmask import allocate_token_bitmask
 from llgx.errors import LlgxError, VocabularyError
 from llgx.grammar import Grammar
@@ -66,6 +67,7 @@ class LogitsProcessor:
             self._compiled: list[CompiledGrammar | None] = [self._compile(grammars)]
         else:
             self._is_shared = False
+            check_list(grammars, "grammars", "grammars, one for each prompt")
             self._compiled = [None if g is None else self._compile(g) for g in grammars]
             if not self._compiled:
                 raise ValueError("there is no grammar for any row")

@@ -28,6 +28,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from llgx.arguments import check_list
 from llgx.errors import VocabularyError
 
 if TYPE_CHECKING:
@@ -306,7 +307,8 @@ class Vocabulary:
         Raises :class:`VocabularyError` that names the first token that differs. Cost: below a
         millisecond for the default samples.
         """
-        for sample in SELF_TEST_SAMPLES if samples is None else samples:
+        samples = SELF_TEST_SAMPLES if samples is None else samples
+        for sample in check_list(samples, "samples", "UTF-8 texts"):
             if not isinstance(sample, bytes):
                 raise TypeError(f"samples are bytes, not {type(sample).__name__}")
             if self._tokenizer is not None:
@@ -362,9 +364,7 @@ def _rebuild(
 
 
 def _checked_tokens(tokens: Iterable[bytes]) -> list[bytes]:
-    if isinstance(tokens, (bytes, bytearray, str)):
-        raise TypeError("tokens is one string; a vocabulary takes a list of bytes, by token id")
-    checked = list(tokens)
+    checked = list(check_list(tokens, "tokens", "bytes, by token id"))
     if not checked:
         raise VocabularyError("a vocabulary needs at least one token")
     for token, text in enumerate(checked):
@@ -375,7 +375,7 @@ def _checked_tokens(tokens: Iterable[bytes]) -> list[bytes]:
 
 
 def _checked_ids(what: str, ids: Iterable[int], count: int) -> frozenset[int]:
-    checked = frozenset(map(operator.index, ids))
+    checked = frozenset(map(operator.index, check_list(ids, what, "token ids")))
     for token in checked:
         if not 0 <= token < count:
             raise VocabularyError(f"{what} has id {token}, but the ids are 0 to {count - 1}")

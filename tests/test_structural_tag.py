@@ -216,7 +216,9 @@ def test_faulty_tags(tags: list[StructuralTag], options: dict[str, Any], message
 
 
 def test_wrong_types() -> None:
-    for tags in (7, [7], [StructuralTag(7, "x")]):  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="parts of a marker are a list"):
+        StructuralTag(7, "x")  # type: ignore[arg-type]
+    for tags in (7, [7]):
         with pytest.raises(TypeError):
             llgx.Grammar.from_structural_tags(tags)  # type: ignore[arg-type]
     with pytest.raises(TypeError):

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from llgx.arguments import check_limits, check_text
 from llgx.errors import GrammarError
 from llgx.gbnf.lexing import Plan, plan
 from llgx.gbnf.nodes import Chars, Choice, Loop, Node, Reference, Series, Text, Token, children
@@ -37,6 +38,8 @@ def gbnf_to_lark(text: str, *, limits: Limits = DEFAULT_LIMITS) -> str:
     Raises as :meth:`llgx.Grammar.from_gbnf` does, and :class:`GrammarError` for the one thing that
     Lark has no spelling for: a token by a name with blanks in it, or any token but a named one.
     """
+    check_text(text, "a grammar")
+    check_limits(limits)
     source = parse(text, limits)
     return _Writer(plan(source), source.rules).write()
 

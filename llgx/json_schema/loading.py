@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any, Final
 
+from llgx.doors import other_door
 from llgx.errors import LimitError, SchemaError
 from llgx.limits import DEFAULT_LIMITS, Limits
 
@@ -109,6 +110,7 @@ def _parse(text: str | bytes, limits: Limits) -> object:
     except json.JSONDecodeError as error:
         raise SchemaError(
             f"the schema is no JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+            f"{other_door(text, 'json_schema')}"
         ) from None
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from llgx import ir
+from llgx.arguments import check_flag, check_limits
 from llgx.json_schema.compile import compile_schema, embed
 from llgx.json_schema.emit_gbnf import to_gbnf
 from llgx.json_schema.loading import Document, load
@@ -32,6 +33,8 @@ def json_schema_to_grammar(
     ``x-guidance``, which takes the options along in the text. In GBNF members with further names
     may come twice.
     """
+    check_flag(force_gbnf, "force_gbnf")
+    check_limits(limits)
     chosen = options_of(options)
     document = load(schema, limits)
     if force_gbnf:

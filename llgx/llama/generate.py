@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, overl
 
 from llgx._compiled import CompiledGrammar
 from llgx._core import Matcher
+from llgx.arguments import check_flag, check_integer
 from llgx.errors import LlgxError
 from llgx.grammar import Grammar
 from llgx.llama.closing import Closing
@@ -86,7 +87,7 @@ class Reasoning:
     def __post_init__(self) -> None:
         if not _parts(self.end):
             raise ValueError("the end of the reasoning is empty")
-        if self.max_tokens is not None and self.max_tokens < 1:
+        if self.max_tokens is not None and check_integer(self.max_tokens, "max_tokens") < 1:
             raise ValueError("a budget for reasoning is at least one token")
 
 
@@ -442,6 +443,8 @@ class _Call:
         for name in ("grammar", "response_format", "stream", "tools", "functions"):
             if name in sampling:
                 raise TypeError(f"{name}= is not an option of generate: output says what is wanted")
+        check_flag(closing, "closing")
+        check_flag(jump_forward, "jump_forward")
         self.llm = llm
         self.prompt = prompt
         self.output = _Output.of(output)

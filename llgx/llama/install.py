@@ -29,6 +29,7 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
+from llgx.arguments import check_flag
 from llgx.errors import GrammarError
 from llgx.llama import tools
 from llgx.llama.binding import compiled_for, vocabulary_with_end
@@ -78,6 +79,7 @@ def install(*, jump_forward: bool = False) -> Installation:
     that has changed where llgx takes hold; nothing is changed then.
     """
     global _patches
+    check_flag(jump_forward, "jump_forward")
     with _lock:
         if _patches is None:
             _patches = _make_patches()

@@ -118,6 +118,10 @@ class LlamaTokenizer:
         return b"".join(map(self._tokens.__getitem__, ids))
 
 
+# No system maps anything below: a number like that is a mistake, and following it ends the process.
+_FIRST_PAGES: Final = 65536
+
+
 def vocabulary_of(source: Any) -> Vocabulary:
     """The vocabulary of a ``Llama``, a ``LlamaModel`` or the address of a ``llama_vocab``.
 
@@ -126,6 +130,8 @@ def vocabulary_of(source: Any) -> Vocabulary:
     if isinstance(source, ctypes.c_void_p):
         source = source.value or 0
     if isinstance(source, int) and not isinstance(source, bool):
+        if 0 < source < _FIRST_PAGES:
+            raise TypeError(f"{source} is no address of a llama_vocab")
         return _of_address(source)
     # By their attributes: servers and wrappers subclass and duck-type both classes.
     model = getattr(source, "_model", source)
