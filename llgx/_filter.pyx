@@ -9,7 +9,8 @@ scope refuses. A token can be refused for three reasons only, and each has its o
   sibling does: the siblings' texts and the token trie are walked together.
 * It holds a whole distinct lexeme (or the beginning of a tracked scope). Few tokens do. Which,
   depends on (row, lexer state) alone and is kept as a list of *suspects* with the texts of those
-  lexemes; only where a sibling is among them are they looked at, byte by byte.
+  lexemes; only where a sibling is among them are they looked at, byte by byte. The list is made of
+  those tokens of a mask that have the first and last byte of such a lexeme (``_spans``).
 * It ends or begins a lexeme where the scope has used up what a terminal can match, or what it can
   match after some beginning. Only scopes that are *tight* can do that, and only in grammars in
   which what is left of a distinct terminal may be finite. There every token that does not stay
@@ -22,6 +23,7 @@ filter costs about 0.1 µs for each token that ends the lexeme in progress.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from llgx._earley cimport parser_scan, row_state, row_t
@@ -41,7 +43,7 @@ from llgx._scopes cimport (
     frame_words, place_copy, place_is_tracked, place_load, place_step, place_store, set_roles,
     state_roles,
 )
-from llgx._spans cimport spans_hold, spans_of
+from llgx._spans cimport spans_of
 from llgx._texts cimport (
     NO_TEXTS, TextCursor, texts_after, texts_branches, texts_final, texts_insert, texts_meet,
     texts_step, texts_t,
@@ -271,70 +273,63 @@ cdef bint _ask_spans(Engine* engine) noexcept nogil:
     return True
 
 
-cdef struct Trial:       # what a token does, scopes left aside
+cdef struct Trial:       # what the beginning of a token does, scopes left aside
+    row_t row
+    state_t state
+    uint32_t begin       # where the lexeme in progress begins in the token, NONE: before it
     uint32_t closes      # scopes closed
     uint32_t opens       # scopes opened
+    bint ended           # a distinct lexeme ended in it, or a unique scope
     bint repeats         # it may end two equal distinct lexemes, or use up what may follow
     bint whole           # it holds a distinct lexeme
 
 
-cdef Trial _try_token(
-    Engine* engine, row_t row, state_t state, bint fresh, uint32_t token, texts_t* texts
+cdef void _try_byte(
+    Engine* engine, Trial* trial, const uint8_t* text, uint32_t at, texts_t* texts
 ) noexcept nogil:
-    """Read a token that the mask allows without its scopes, adding whole distinct lexemes to
-    ``texts``."""
+    """Read byte ``at`` of a token that the mask allows without its scopes, adding a whole distinct
+    lexeme to ``texts``."""
     cdef Scopes* scopes = engine.scopes
-    cdef const uint8_t* text = engine.pool.text + engine.pool.text_at[token]
-    cdef uint32_t length = <uint32_t>(engine.pool.text_at[token + 1] - engine.pool.text_at[token])
-    cdef uint32_t i, begin = 0 if fresh else NONE
     cdef uint32_t roles
-    cdef bint ended = False
     cdef int stage
-    cdef Trial trial
-    cdef state_t target
+    cdef state_t target = lexer_step(&engine.lexer, trial.state, text[at])
     cdef set_t emitted
-    memset(&trial, 0, sizeof(Trial))
-    for i in range(length):
-        target = lexer_step(&engine.lexer, state, text[i])
-        # Stage 0: the lexeme that ends before this byte; stage 1: one that ends with it.
-        for stage in range(2):
-            if stage == 0:
-                if target != DEAD:
-                    continue
-                emitted = engine.lexer.states[state].accept
-            else:
-                emitted = engine.lexer.states[target].eager
-                if emitted == NO_SET:
-                    continue
-            row = parser_scan(&engine.parser, row, emitted)
-            if not engine.lexer.set_is_skip[emitted]:
-                roles = set_roles(engine, emitted)
-                if roles & ROLE_DISTINCT:
-                    if begin != NONE:
-                        texts[0] = texts_insert(
-                            &scopes.texts, texts[0], text + begin, i + stage - begin
-                        )
-                        if texts[0] == NONE:
-                            texts[0] = NO_TEXTS
-                            fault_set(&engine.fault, FAULT_MEMORY)
-                        trial.whole = True
-                        trial.repeats = trial.repeats or ended
-                    ended = True
-                if roles & ROLE_OPEN:
-                    trial.opens += 1
-                elif roles & ROLE_CLOSE:
-                    trial.closes += 1
-                    ended = ended or scopes.unique  # its text is finished
-            begin = i + stage
-            target = row_state(&engine.parser, row)
-            if stage == 0:
-                target = lexer_step(&engine.lexer, target, text[i])
-        state = target
-        if ended and scopes.finite and state_roles(engine, state) & ROLE_DISTINCT:
-            trial.repeats = True
-        if engine.fault.code:
-            break
-    return trial
+    # Stage 0: the lexeme that ends before this byte; stage 1: one that ends with it.
+    for stage in range(2):
+        if stage == 0:
+            if target != DEAD:
+                continue
+            emitted = engine.lexer.states[trial.state].accept
+        else:
+            emitted = engine.lexer.states[target].eager
+            if emitted == NO_SET:
+                continue
+        trial.row = parser_scan(&engine.parser, trial.row, emitted)
+        if not engine.lexer.set_is_skip[emitted]:
+            roles = set_roles(engine, emitted)
+            if roles & ROLE_DISTINCT:
+                if trial.begin != NONE:
+                    texts[0] = texts_insert(
+                        &scopes.texts, texts[0], text + trial.begin, at + stage - trial.begin
+                    )
+                    if texts[0] == NONE:
+                        texts[0] = NO_TEXTS
+                        fault_set(&engine.fault, FAULT_MEMORY)
+                    trial.whole = True
+                    trial.repeats = trial.repeats or trial.ended
+                trial.ended = True
+            if roles & ROLE_OPEN:
+                trial.opens += 1
+            elif roles & ROLE_CLOSE:
+                trial.closes += 1
+                trial.ended = trial.ended or scopes.unique  # its text is finished
+        trial.begin = at + stage
+        target = row_state(&engine.parser, trial.row)
+        if stage == 0:
+            target = lexer_step(&engine.lexer, target, text[at])
+    trial.state = target
+    if trial.ended and scopes.finite and state_roles(engine, target) & ROLE_DISTINCT:
+        trial.repeats = True
 
 
 cdef inline void _note(Engine* engine, Words* words, uint32_t value) noexcept nogil:
@@ -342,62 +337,57 @@ cdef inline void _note(Engine* engine, Words* words, uint32_t value) noexcept no
         fault_set(&engine.fault, FAULT_MEMORY)
 
 
-cdef bint _may_be_suspect(
-    Engine* engine, state_t state, bint fresh, uint32_t token, const Spans* spans
+cdef bint _try_tokens(
+    Engine* engine, row_t row, state_t state, bint fresh, const Spans* spans, const uint64_t* bits,
+    uint32_t* closes, texts_t* texts
 ) noexcept nogil:
-    """Whether a token could be a suspect in any row that waits, or is, in ``state``."""
-    cdef const uint8_t* text = engine.pool.text + engine.pool.text_at[token]
-    cdef uint32_t length = <uint32_t>(engine.pool.text_at[token + 1] - engine.pool.text_at[token])
-    cdef uint32_t end = 0
-    cdef state_t target
-    cdef set_t emitted = NO_SET
-    while end < length:
-        target = lexer_step(&engine.lexer, state, text[end])
-        if target == DEAD:
-            emitted = engine.lexer.states[state].accept
-            break
-        end += 1
-        emitted = engine.lexer.states[target].eager
-        if emitted != NO_SET:
-            break
-        state = target
-    if emitted == NO_SET:
-        return False  # no lexeme ends in it
-    if spans != engine.scopes.spans[0]:
-        return True
-    if fresh and set_roles(engine, emitted) & ROLE_DISTINCT:
-        return True
-    return spans_hold(spans.first, spans.last, spans.single, text + end, length - end)
+    """Sort those tokens of a list that a mask allows into what was found. False with a fault set.
 
-
-cdef uint32_t _candidates(Engine* engine, state_t state, bint fresh) noexcept nogil:
-    """The list of tokens that could be suspects in any row that waits, or is, in ``state``."""
+    The list is in the order of the trie, so each token goes on from what it shares with the one
+    before.
+    """
     cdef Scopes* scopes = engine.scopes
-    cdef uint64_t key = (<uint64_t>fresh << 31) | state
-    cdef uint32_t known = map_get(&scopes.suspects, 1, key)
-    cdef const Spans* spans
-    cdef uint32_t which, i
-    if known != NONE:
-        return known
-    if scopes.spans[0] == NULL and not _ask_spans(engine):
-        return 0
-    scopes.found.size = 0
-    for which in range(3):
-        spans = scopes.spans[which]
-        if spans == NULL:
-            continue
-        for i in range(spans.count):
-            if _may_be_suspect(engine, state, fresh, spans.tokens[i], spans):
-                _note(engine, &scopes.found, spans.tokens[i])
-    _note(engine, &scopes.found, 0)  # there may have been no room yet
-    if engine.fault.code:
-        return 0
-    known = interner_put(&scopes.lists, scopes.found.at, <uint32_t>scopes.found.size - 1)
-    if known == NONE or map_put(&scopes.suspects, 1, key, known) < 0:
+    cdef const uint8_t* text
+    cdef const uint8_t* before = NULL
+    cdef uint32_t i, token, length, at, known = 0
+    cdef Trial* trials = <Trial*>malloc((engine.pool.longest + 1) * sizeof(Trial))
+    cdef Trial* trial
+    if trials == NULL:
         fault_set(&engine.fault, FAULT_MEMORY)
-        return 0
-    engine.mask_bytes += 4 * scopes.found.size + 64
-    return known
+        return False
+    memset(&trials[0], 0, sizeof(Trial))
+    trials[0].row = row
+    trials[0].state = state
+    trials[0].begin = 0 if fresh else NONE
+    for i in range(spans.count):
+        token = spans.tokens[i]
+        if not (bits[token >> 6] >> (token & 63)) & 1:
+            continue
+        text = engine.pool.text + engine.pool.text_at[token]
+        length = <uint32_t>(engine.pool.text_at[token + 1] - engine.pool.text_at[token])
+        at = 0
+        while at < known and at < length and text[at] == before[at]:
+            at += 1
+        while at < length:
+            trials[at + 1] = trials[at]
+            _try_byte(engine, &trials[at + 1], text, at, texts)
+            at += 1
+        if engine.fault.code:
+            break
+        before = text
+        known = length
+        trial = &trials[length]
+        if trial.repeats or (scopes.unique and trial.opens > 1):
+            _note(engine, &scopes.found, token)
+        else:
+            if scopes.unique and trial.opens:
+                _note(engine, &scopes.opening, token)
+            if trial.whole:
+                _note(engine, &scopes.texts_found, token)
+        if trial.closes > closes[0]:
+            closes[0] = trial.closes
+    free(trials)
+    return engine.fault.code == 0
 
 
 cdef uint32_t _make_suspects(
@@ -405,33 +395,25 @@ cdef uint32_t _make_suspects(
 ) noexcept nogil:
     """The suspects among the tokens of a mask; their list, 0 for none."""
     cdef Scopes* scopes = engine.scopes
-    cdef uint32_t i, token, index, openings = 0, closes = 0
-    cdef uint32_t list_of = _candidates(engine, state, fresh)
-    cdef const uint32_t* candidates = scopes.lists.entries[list_of].words
+    cdef uint32_t i, index, openings = 0, closes = 0
     cdef texts_t texts = NO_TEXTS
-    cdef Trial trial
-    if engine.fault.code:
+    if scopes.spans[0] == NULL and not _ask_spans(engine):
         return 0
     scopes.found.size = 0        # in any case, then those that open a scope
     scopes.texts_found.size = 0  # the others
     scopes.opening.size = 0
-    for i in range(scopes.lists.entries[list_of].length):
-        token = candidates[i]
-        if (bits[token >> 6] >> (token & 63)) & 1:
-            trial = _try_token(engine, row, state, fresh, token, &texts)
-            if engine.fault.code:
-                return 0
-            if trial.repeats or (scopes.unique and trial.opens > 1):
-                _note(engine, &scopes.found, token)
-            else:
-                if scopes.unique and trial.opens:
-                    _note(engine, &scopes.opening, token)
-                if trial.whole:
-                    _note(engine, &scopes.texts_found, token)
-            if trial.closes > closes:
-                closes = trial.closes
+    # What may end a distinct lexeme may hold one too.
+    if not _try_tokens(
+        engine, row, state, fresh, scopes.spans[0] if scopes.spans[2] == NULL else scopes.spans[2],
+        bits, &closes, &texts
+    ):
+        return 0
+    if scopes.spans[1] != NULL and not _try_tokens(
+        engine, row, state, fresh, scopes.spans[1], bits, &closes, &texts
+    ):
+        return 0
     openings = <uint32_t>scopes.opening.size
-    if engine.fault.code or scopes.found.size + openings + scopes.texts_found.size == 0:
+    if scopes.found.size + openings + scopes.texts_found.size == 0:
         return 0
     scopes.words.size = 0
     _note(engine, &scopes.words, closes)

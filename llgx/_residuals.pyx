@@ -12,15 +12,15 @@ Cost: the shape once per terminal, linear; the exact answer stops at the first d
 sibling goes along with, and takes at most one per byte of the siblings.
 """
 
-from libc.stdint cimport uint32_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.string cimport memset
 
 from llgx._emptiness cimport regex_is_live
-from llgx._memory cimport FAULT_MEMORY, NONE, Words, fault_set, words_free, words_push
+from llgx._memory cimport FAULT_MEMORY, NONE, UNKNOWN, Words, fault_set, words_free, words_push
 from llgx._regex cimport (
     ALT_KIND, AND_KIND, BYTES_KIND, CONCAT_KIND, EMPTY, EPSILON_KIND, HARD, LITERAL_KIND, NOT_KIND,
     REMAINDER_KIND, REPEAT_KIND, SPELL_INTEGER, SPELL_MASK, Regex, node_t, regex_derive,
-    regex_nullable, regex_words,
+    regex_first, regex_nullable, regex_words,
 )
 from llgx._texts cimport TextCursor, Texts, texts_final, texts_step
 
@@ -173,9 +173,10 @@ cdef bint residual_is_within(
     """Whether every string that ``node`` matches leads from ``cursor`` to a string of the set."""
     cdef Words todo
     cdef TextCursor after
-    cdef uint32_t byte, i, known
+    cdef uint32_t byte, place
     cdef node_t target
     cdef node_t derived[256]
+    cdef const uint64_t* first
     cdef bint within = True
     memset(&todo, 0, sizeof(Words))
     if words_push(&todo, node) < 0 or words_push(&todo, cursor.node) < 0 \
@@ -189,13 +190,23 @@ cdef bint residual_is_within(
         if regex_nullable(rx, node) and not texts_final(texts, &cursor):
             within = False
             break
-        for i in range(rx.class_count):
-            target = regex_derive(rx, node, i)
-            if target != EMPTY and rx.info[target].flags & HARD and not regex_is_live(rx, target):
-                target = EMPTY
-            derived[i] = target
+        first = regex_first(rx, node)
+        if first == NULL:
+            break
+        for place in range(rx.class_count):
+            derived[place] = UNKNOWN
+        # Most often one derivative answers: that by the first byte no sibling goes along with.
         for byte in range(256):
-            target = derived[rx.classes[byte]]
+            place = rx.classes[byte]
+            if not (first[place >> 6] >> (place & 63)) & 1:
+                continue
+            if derived[place] == UNKNOWN:
+                target = regex_derive(rx, node, place)
+                if target != EMPTY and rx.info[target].flags & HARD \
+                        and not regex_is_live(rx, target):
+                    target = EMPTY
+                derived[place] = target
+            target = derived[place]
             if target == EMPTY:
                 continue
             after = cursor
