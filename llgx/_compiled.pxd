@@ -6,6 +6,7 @@ from libc.stdint cimport uint8_t, uint32_t
 from cpython.pythread cimport PyThread_type_lock
 
 from llgx._engine cimport Engine
+from llgx._flat cimport Flat
 from llgx._sequence cimport Program
 from llgx._trie cimport TokenTrie
 
@@ -31,6 +32,9 @@ cdef class CompiledGrammar:
     cdef list capture_names      # by rule of the parser: (capture, tail_capture); None: no captures
     cdef uint8_t* wanted         # by rule of the parser: 1 if it has a capture, 2 if one below has
     cdef uint8_t* ends_with_eog  # by terminal; NULL: none
+    cdef uint8_t* roles          # of terminals in scopes
+    cdef bint is_scoped          # some terminal is distinct or unique
+    cdef bint has_special        # some terminal is a model token or has a stop condition
     cdef uint32_t* tails         # by terminal: regexes of what is before its tail, and of that
     cdef object __weakref__
 
@@ -38,12 +42,20 @@ cdef class CompiledGrammar:
     cdef int release(self) except -1
     cdef int _set_program(self) except -1
     cdef int _set_limits(self) except -1
-    cdef int _set_scopes(self, ir) except -1
-    cdef int _load(self, ir) except -1
+    cdef int _read_terminals(self, ir) except -1
+    cdef int _set_scopes(self) except -1
+    cdef int _load(self, ir, Flat flat) except -1
+    cdef int _load_marked(
+        self, ir, Flat flat, list terminals, list reached, uint8_t* is_used, uint8_t* is_empty,
+        uint8_t* is_nullable
+    ) except -1
     cdef dict _resolve_tokens(self, ir, set terminals)
-    cdef tuple _lower_terminals(self, ir, list order)
+    cdef int _lower_terminals(
+        self, ir, list terminals, list order, uint8_t* is_empty, uint8_t* is_nullable
+    ) except -1
     cdef int _lower_tails(self, ir, list order, dict memo) except -1
     cdef int _lay_out_hidden(self, ir, list order) except -1
-    cdef int _lay_out_rules(self, ir, list reached) except -1
-    cdef int _lay_out_captures(self, ir, list rules, list reached) except -1
-    cdef int _lay_out(self, ir, list rules, list reached) except -1
+    cdef int _lay_out_rules(self, ir, Flat flat, list reached) except -1
+    cdef int _lay_out_captures(self, ir, Flat flat, list reached) except -1
+    cdef int _lay_out(self, ir, Flat flat, list reached) except -1
+    cdef int _lay_out_productions(self, Flat flat, list reached, uint32_t* number) except -1

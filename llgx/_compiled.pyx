@@ -29,11 +29,12 @@ from llgx._engine cimport (
     ROLE_DISTINCT, ROLE_OPEN, ROLE_UNIQUE, SHARED_PLANS,
 )
 from llgx._exact cimport exact_new
+from llgx._flat cimport Flat, flat_read
 from llgx._mask cimport engine_begin, engine_free, engine_init
 from llgx._lower cimport raise_fault, regex_lower
 from llgx._memory cimport NONE, Fault
 from llgx._parameters cimport Cond, Expr
-from llgx._regex cimport ALL, EMPTY, node_t, regex_freeze_classes, regex_nonempty, regex_nullable
+from llgx._regex cimport ALL, EMPTY, Regex, node_t, regex_freeze_classes, regex_nonempty, regex_nullable
 from llgx._scopes cimport scopes_count, scopes_new
 from llgx._sequence cimport program_acquire, program_release
 
@@ -71,6 +72,7 @@ cdef class CompiledGrammar:
 
     def __cinit__(self, ir, vocabulary, limits, shortcuts):
         cdef uint32_t index, size
+        cdef Flat flat
         check_type(ir, _ir.GrammarIR, "a description")
         if not hasattr(vocabulary, "kept_for"):
             raise TypeError(
@@ -85,9 +87,16 @@ cdef class CompiledGrammar:
         self.lock = PyThread_allocate_lock()
         if self.lock == NULL:
             raise MemoryError
-        ir.check()
-        _refuse_unbuilt(ir)
-        ir = expand_stops(ir)
+        flat = flat_read(ir)
+        self._read_terminals(ir)
+        if flat.has_limits or flat.has_extras or self.has_special or ir.exact \
+                or ir.max_tokens is not None:
+            ir.check()
+            _refuse_unbuilt(ir)
+            if self.has_special:
+                ir = expand_stops(ir)
+                flat = flat_read(ir)
+                self._read_terminals(ir)
         self.forcing = ir.forcing
         self.max_tokens = NONE if ir.max_tokens is None else min(ir.max_tokens, 0xFFFFFFF0)
         if engine_init(&self.engine, &self.trie.pool, <uint32_t>len(ir.terminals)) < 0:
@@ -104,13 +113,13 @@ cdef class CompiledGrammar:
             self.eog_count += 1
             self.is_eog[index] = 1
         self._set_limits()
-        self._set_scopes(ir)
+        self._set_scopes()
         if ir.exact:
             self.engine.exact = exact_new()
             if self.engine.exact == NULL:
                 raise MemoryError
             self.engine.exact.pair_limit = max(1, min(limits.exact_pairs, 0x7FFFFFFF))
-        self._load(ir)
+        self._load(ir, flat)
         self._set_program()
         if engine_begin(&self.engine) < 0:
             raise_fault(&self.engine.fault, limits)
@@ -128,6 +137,7 @@ cdef class CompiledGrammar:
         free(self.temperatures)
         free(self.ends_with_eog)
         free(self.tails)
+        free(self.roles)
         if self.lock != NULL:
             PyThread_free_lock(self.lock)
 
@@ -168,92 +178,156 @@ cdef class CompiledGrammar:
         )
         return 0
 
-    cdef int _set_scopes(self, ir) except -1:
+    cdef int _read_terminals(self, ir) except -1:
+        """Note what terminals are, but for their regexes; ``ValueError`` for a wrong skip class."""
+        cdef list terminals = ir.terminals
+        cdef Py_ssize_t count = len(terminals), index, skip_class, classes = len(ir.skip)
+        cdef uint8_t role
+        free(self.roles)
+        self.roles = <uint8_t*>calloc(count + 1, 1)
+        if self.roles == NULL:
+            raise MemoryError
+        self.names = ()
+        self.is_scoped = self.has_special = False
+        cdef list names = []
+        for index in range(count):
+            terminal = terminals[index]
+            names.append(terminal.name)
+            skip_class = terminal.skip_class
+            if not 0 <= skip_class < classes:
+                ir.check()
+            role = 0
+            scope = terminal.scope
+            if scope:
+                if scope == "open":
+                    role = ROLE_OPEN | (ROLE_UNIQUE if terminal.unique else 0)
+                elif scope == "close":
+                    role = ROLE_CLOSE
+            if terminal.distinct:
+                role |= ROLE_DISTINCT
+            if role & (ROLE_DISTINCT | ROLE_UNIQUE) or terminal.unique:
+                self.is_scoped = True
+            self.roles[index] = role
+            if terminal.tokens is not None or terminal.tail is not None or terminal.hidden_tail \
+                    or terminal.ends_with_eog:
+                self.has_special = True
+        self.names = tuple(names)
+        return 0
+
+    cdef int _set_scopes(self) except -1:
         """Note the roles of terminals in scopes, if any of them is distinct or unique."""
-        cdef uint32_t index
-        if not any([terminal.distinct or terminal.unique for terminal in ir.terminals]):
+        cdef uint32_t count = <uint32_t>len(self.names)
+        if not self.is_scoped:
             return 0
-        self.engine.scopes = scopes_new(<uint32_t>len(ir.terminals))
+        self.engine.scopes = scopes_new(count)
         if self.engine.scopes == NULL:
             raise MemoryError
         self.engine.scopes.limit = min(self.limits.scopes, 0x7FFFFFFF)
-        for index in range(<uint32_t>len(ir.terminals)):
-            terminal = ir.terminals[index]
-            self.engine.scopes.roles[index] = (
-                (ROLE_DISTINCT if terminal.distinct else 0)
-                | (ROLE_OPEN if terminal.scope == "open" else 0)
-                | (ROLE_CLOSE if terminal.scope == "close" else 0)
-                | (ROLE_UNIQUE if terminal.unique and terminal.scope == "open" else 0)
-            )
+        memcpy(self.engine.scopes.roles, self.roles, count)
         return 0
 
-    cdef int _load(self, ir) except -1:
+    cdef int _load(self, ir, Flat flat) except -1:
         """Lower the terminals, drop what cannot take part in a text, and lay out the rest."""
-        cdef list rules = [
-            [_ir.Production(())] if rule.max_tokens == 0 else list(rule.productions)
-            for rule in ir.rules
-        ]
-        cdef list reached = _reachable(rules, ir.start)
-        cdef set terminals = set()
-        cdef Py_ssize_t count = 0
-        for index in reached:
-            for production in rules[index]:
-                count += 1 + len(production.symbols)
-                for symbol in production.symbols:
-                    if type(symbol) is _ir.TerminalRef:
-                        terminals.add(symbol.index)
-        if count > self.limits.symbols:
-            raise LimitError(f"the grammar has {count} symbols", limit="symbols")
-        used_skip = {ir.skip[ir.terminals[index].skip_class] for index in terminals} - {-1}
-        cdef dict tokens = self._resolve_tokens(ir, terminals)
-        tokens = self._resolve_tokens(ir, terminals)
-        nullable, empty = self._lower_terminals(
-            ir, sorted((terminals | used_skip).difference(tokens))
-        )
-        empty.update([index for index in tokens if not tokens[index]])
+        cdef list terminals = ir.terminals
+        cdef uint32_t count = <uint32_t>len(terminals), start = ir.start
+        cdef list reached = flat.reachable(start)
+        cdef uint8_t* marks = <uint8_t*>calloc(4 * <size_t>count + 4, 1)
+        if marks == NULL:
+            raise MemoryError
+        try:
+            self._load_marked(ir, flat, terminals, reached, marks, marks + count, marks + 2 * count)
+        finally:
+            free(marks)
+        self.warnings = (*ir.warnings, *special_literals(ir.literals, self.vocabulary))
+        self.unenforced = tuple(ir.unenforced)
+        return 0
+
+    cdef int _load_marked(
+        self, ir, Flat flat, list terminals, list reached, uint8_t* is_used, uint8_t* is_empty,
+        uint8_t* is_nullable
+    ) except -1:
+        """:meth:`_load` with room for marks by terminal."""
+        cdef uint32_t count = <uint32_t>len(terminals), start = ir.start
+        cdef uint32_t rule, production, place, at
+        cdef Py_ssize_t size = 0, skip, skip_class
+        cdef list skips = ir.skip
+        cdef list order = []
+        cdef uint8_t* productive
+        cdef bint has_nullable = False
+        cdef bint every_class = ir.skip_once_classes is None
+        cdef bint skip_once = ir.skip_once
+        cdef dict tokens = {}
+        for rule in reached:
+            for production in range(flat.rule_at.at[rule], flat.rule_at.at[rule + 1]):
+                size += 1 + flat.place_at.at[production + 1] - flat.place_at.at[production]
+                for place in range(flat.place_at.at[production], flat.place_at.at[production + 1]):
+                    if flat.symbols.at[place] & 1:
+                        is_used[flat.symbols.at[place] >> 1] = 1
+        if size > self.limits.symbols:
+            raise LimitError(f"the grammar has {size} symbols", limit="symbols")
+        # Where no terminal that is used may have white space before it, that takes no part.
+        for at in range(count):
+            if is_used[at] == 1:
+                skip = skips[terminals[at].skip_class]
+                if skip >= 0:
+                    is_used[skip] |= 2
+        self.engine.parser.is_token = <uint8_t*>calloc(count + 1, 1)
+        if self.engine.parser.is_token == NULL:
+            raise MemoryError
+        if self.has_special:
+            tokens = self._resolve_tokens(ir, {at for at in range(count) if is_used[at] & 1})
+        for at in range(count):
+            if is_used[at] and at not in tokens:
+                order.append(at)
+        self._lower_terminals(ir, terminals, order, is_empty, is_nullable)
+        for at in tokens:
+            if not tokens[at]:
+                is_empty[at] = 1
         # A terminal that may match nothing stands for a rule that derives it or nothing; only
         # matches of at least one byte are the lexer's business.
         cdef dict helper = {}
-        for index in sorted(nullable & terminals):
-            helper[index] = len(rules)
-            body = [_ir.Production(())]
-            if index not in empty:
-                body.append(_ir.Production((_ir.TerminalRef(index),)))
-            rules.append(body)
-        if helper:
-            for index in reached:
-                rules[index] = [_with_helpers(production, helper) for production in rules[index]]
-        productive = _productive(rules, empty)
-        if ir.start not in productive:
-            raise GrammarError(_unproductive_message(ir, rules, productive, empty))
-        for index in range(len(rules)):
-            rules[index] = [
-                production for production in rules[index]
-                if _can_derive(production, productive, empty)
-            ]
-        reached = _reachable(rules, ir.start)
-        self._lay_out(ir, rules, reached)
-        self._lay_out_captures(ir, rules, reached)
-        self._lay_out_rules(ir, reached)
-        self.names = tuple([terminal.name for terminal in ir.terminals])
-        for index in range(len(ir.terminals)):
-            if ir.terminals[index].ends_with_eog:
+        for at in range(count):
+            if is_nullable[at] and is_used[at] & 1:
+                helper[at] = 2 * flat.rules
+                flat.add_optional(at, is_empty[at])
+                has_nullable = True
+        if has_nullable:
+            for rule in reached:
+                for place in range(
+                    flat.place_at.at[flat.rule_at.at[rule]],
+                    flat.place_at.at[flat.rule_at.at[rule + 1]],
+                ):
+                    if flat.symbols.at[place] & 1 and is_nullable[flat.symbols.at[place] >> 1]:
+                        flat.symbols.at[place] = helper[flat.symbols.at[place] >> 1]
+        productive = <uint8_t*>calloc(flat.rules + 1, 1)
+        if productive == NULL:
+            raise MemoryError
+        try:
+            flat.drop_unproductive(is_empty, productive)
+            if not productive[start]:
+                raise GrammarError(_unproductive_message(ir, flat, productive, is_empty))
+        finally:
+            free(productive)
+        reached = flat.reachable(start)
+        self._lay_out(ir, flat, reached)
+        self._lay_out_captures(ir, flat, reached)
+        self._lay_out_rules(ir, flat, reached)
+        for at in range(count):
+            terminal = terminals[at]
+            if self.has_special and terminal.ends_with_eog:
                 if self.ends_with_eog == NULL:
-                    self.ends_with_eog = <uint8_t*>calloc(len(ir.terminals) + 1, 1)
+                    self.ends_with_eog = <uint8_t*>calloc(count + 1, 1)
                     if self.ends_with_eog == NULL:
                         raise MemoryError
-                self.ends_with_eog[index] = 1
-        self.warnings = (*ir.warnings, *special_literals(ir.literals, self.vocabulary))
-        self.unenforced = tuple(ir.unenforced)
-        for index in range(len(ir.terminals)):
-            skip = ir.skip[ir.terminals[index].skip_class]
-            if skip < 0 or skip in empty or skip not in used_skip:
-                self.engine.parser.skip_of[index] = NONE
+                self.ends_with_eog[at] = 1
+            skip_class = terminal.skip_class
+            skip = skips[skip_class]
+            if skip < 0 or is_empty[skip] or not is_used[skip] & 2:
+                self.engine.parser.skip_of[at] = NONE
             else:
-                self.engine.parser.skip_of[index] = skip
-            self.engine.parser.skip_once[index] = ir.skip_once and (
-                ir.skip_once_classes is None
-                or ir.terminals[index].skip_class in ir.skip_once_classes
+                self.engine.parser.skip_of[at] = <uint32_t>skip
+            self.engine.parser.skip_once[at] = skip_once and (
+                every_class or skip_class in ir.skip_once_classes
             )
         return 0
 
@@ -270,9 +344,6 @@ cdef class CompiledGrammar:
             found[index] = resolve_tokens(ir.terminals[index], self.vocabulary, names)
             count += len(found[index])
         sets = &self.engine.token_sets
-        self.engine.parser.is_token = <uint8_t*>calloc(len(ir.terminals) + 1, 1)
-        if self.engine.parser.is_token == NULL:
-            raise MemoryError
         if not found:
             return found
         sets.at = <uint32_t*>calloc(len(ir.terminals) + 2, sizeof(uint32_t))
@@ -289,36 +360,42 @@ cdef class CompiledGrammar:
         sets.at[len(ir.terminals)] = at
         return found
 
-    cdef tuple _lower_terminals(self, ir, list order):
-        """Set the lexer's terminals; which of them are nullable, and which have no longer match."""
+    cdef int _lower_terminals(
+        self, ir, list terminals, list order, uint8_t* is_empty, uint8_t* is_nullable
+    ) except -1:
+        """Set the lexer's terminals; mark those that are nullable and those with no longer match.
+        """
         cdef dict memo = {}
-        cdef dict nodes = {}
         cdef node_t node
-        cdef set nullable = set(), empty = set()
+        cdef uint32_t index
+        cdef bint exact = ir.exact
+        cdef Regex* rx = &self.engine.lexer.rx
         for index in order:
-            terminal = ir.terminals[index]
-            node = regex_lower(&self.engine.lexer.rx, terminal.regex, memo, 0)
+            terminal = terminals[index]
+            node = regex_lower(rx, terminal.regex, memo, 0)
             raise_fault(&self.engine.fault, self.limits)
-            if regex_nullable(&self.engine.lexer.rx, node):
-                nullable.add(index)
-                node = regex_nonempty(&self.engine.lexer.rx, node)
+            if regex_nullable(rx, node):
+                is_nullable[index] = 1
+                node = regex_nonempty(rx, node)
             self.engine.lexer.initial[index] = node
-            self.engine.lexer.lazy[index] = terminal.lazy and not ir.exact
+            self.engine.lexer.lazy[index] = terminal.lazy and not exact
         self._lower_tails(ir, order, memo)
-        for index in set(ir.skip) - {-1}:
-            self.engine.lexer.skip[index] = 1
+        for skip in ir.skip:
+            if skip >= 0:
+                self.engine.lexer.skip[skip] = 1
         raise_fault(&self.engine.fault, self.limits)
-        regex_freeze_classes(&self.engine.lexer.rx)
+        with nogil:
+            regex_freeze_classes(rx)
         for index in order:
             node = self.engine.lexer.initial[index]
             with nogil:
-                if not regex_is_live(&self.engine.lexer.rx, node):
+                if not regex_is_live(rx, node):
                     node = EMPTY
             raise_fault(&self.engine.fault, self.limits)
             self.engine.lexer.initial[index] = node
             if node == EMPTY:
-                empty.add(index)
-        return nullable, empty
+                is_empty[index] = 1
+        return 0
 
     cdef int _lower_tails(self, ir, list order, dict memo) except -1:
         """Lower what captures leave out of a lexeme, and what is before it."""
@@ -326,6 +403,8 @@ cdef class CompiledGrammar:
         self.tails = <uint32_t*>calloc(2 * len(ir.terminals) + 2, sizeof(uint32_t))
         if self.tails == NULL:
             raise MemoryError
+        if not self.has_special:
+            return 0
         for index in order:
             terminal = ir.terminals[index]
             if terminal.tail is None:
@@ -362,12 +441,15 @@ cdef class CompiledGrammar:
                 lexer.tails[2 * index + 1] = NONE
         return 0
 
-    cdef int _lay_out_rules(self, ir, list reached) except -1:
+    cdef int _lay_out_rules(self, ir, Flat flat, list reached) except -1:
         """Keep what rules are called and what hosts may sample with in them."""
         cdef Py_ssize_t at
+        cdef list rules = ir.rules
         self.rule_names = [
-            ir.rules[index].name if index < len(ir.rules) else "" for index in reached
+            rules[index].name if index < len(rules) else "" for index in reached
         ] + [""]
+        if not flat.has_limits and not flat.has_extras:
+            return 0
         for at, index in enumerate(reached):
             if index < len(ir.rules) and ir.rules[index].max_tokens:
                 ps = &self.engine.parser
@@ -390,27 +472,34 @@ cdef class CompiledGrammar:
             self.temperatures[at] = ir.rules[index].temperature
         return 0
 
-    cdef int _lay_out_captures(self, ir, list rules, list reached) except -1:
+    cdef int _lay_out_captures(self, ir, Flat flat, list reached) except -1:
         """Say which rules have a capture, and below which rules there is one."""
-        cdef dict number = {rule: at for at, rule in enumerate(reached)}
+        cdef dict number
         cdef dict users = {}
-        cdef list names = [(None, None)] * (len(reached) + 1)
+        cdef list names
         cdef list todo = []
+        cdef uint32_t production, place, rule
         self.wanted = <uint8_t*>calloc(len(reached) + 2, 1)
         if self.wanted == NULL:
             raise MemoryError
-        for index in reached:
-            for production in rules[index]:
-                for symbol in production.symbols:
-                    if type(symbol) is _ir.RuleRef:
-                        users.setdefault(symbol.index, set()).add(index)
-            if index >= len(ir.rules):
+        if not flat.has_extras:
+            return 0
+        number = {rule: at for at, rule in enumerate(reached)}
+        names = [(None, None)] * (len(reached) + 1)
+        for rule in reached:
+            for production in range(flat.rule_at.at[rule], flat.rule_at.at[rule + 1]):
+                if flat.dropped[production]:
+                    continue
+                for place in range(flat.place_at.at[production], flat.place_at.at[production + 1]):
+                    if not flat.symbols.at[place] & 1:
+                        users.setdefault(flat.symbols.at[place] >> 1, set()).add(rule)
+            if rule >= flat.parameters:
                 continue
-            rule = ir.rules[index]
-            if rule.capture is not None or rule.tail_capture is not None:
-                names[number[index]] = (rule.capture, rule.tail_capture)
-                self.wanted[number[index]] = 1
-                todo.append(index)
+            described = ir.rules[rule]
+            if described.capture is not None or described.tail_capture is not None:
+                names[number[rule]] = (described.capture, described.tail_capture)
+                self.wanted[number[rule]] = 1
+                todo.append(rule)
         if not todo:
             return 0
         self.capture_names = names
@@ -422,18 +511,11 @@ cdef class CompiledGrammar:
                 self.wanted[number[user]] |= 2
         return 0
 
-    cdef int _lay_out(self, ir, list rules, list reached) except -1:
+    cdef int _lay_out(self, ir, Flat flat, list reached) except -1:
         """Fill the parser's arrays with the rules ``reached``, the start rule's parent added."""
-        cdef dict number = {rule: at for at, rule in enumerate(reached)}
-        cdef list exprs = [], conds = []
-        cdef dict expr_index = {}
-        cdef Py_ssize_t places = 2, productions = 1
-        cdef uint32_t at = 0, made = 0, rule, i
-        cdef bint parametric = False
-        for index in reached:
-            productions += len(rules[index])
-            for production in rules[index]:
-                places += 1 + len(production.symbols)
+        cdef size_t places = flat.symbols.size + flat.place_at.size + 2
+        cdef size_t productions = flat.place_at.size + 1
+        cdef uint32_t terminals = <uint32_t>len(ir.terminals)
         cdef uint32_t rule_count = <uint32_t>len(reached) + 1
         ps = &self.engine.parser
         ps.symbols = <uint32_t*>malloc(places * sizeof(uint32_t))
@@ -443,8 +525,8 @@ cdef class CompiledGrammar:
         ps.productions = <Production*>malloc(productions * sizeof(Production))
         ps.nullable = <uint8_t*>calloc(rule_count + 1, 1)
         ps.tail = <uint8_t*>calloc(rule_count + 1, 1)
-        ps.skip_of = <uint32_t*>malloc((len(ir.terminals) + 1) * sizeof(uint32_t))
-        ps.skip_once = <uint8_t*>calloc(len(ir.terminals) + 1, 1)
+        ps.skip_of = <uint32_t*>malloc((terminals + 1) * sizeof(uint32_t))
+        ps.skip_once = <uint8_t*>calloc(terminals + 1, 1)
         if ps.symbols == NULL or ps.argument == NULL or ps.owner == NULL or ps.rules == NULL \
                 or ps.productions == NULL or ps.nullable == NULL or ps.tail == NULL \
                 or ps.skip_of == NULL or ps.skip_once == NULL:
@@ -452,49 +534,78 @@ cdef class CompiledGrammar:
         ps.rule_count = rule_count
         ps.start_rule = rule_count - 1
         ps.initial_skip = ir.initial_skip
-        start = [_ir.Production((_ir.RuleRef(ir.start),))]
-        for rule in range(rule_count):
-            ps.rules[rule] = made
-            for production in (rules[reached[rule]] if rule < rule_count - 1 else start):
+        cdef uint32_t* number = <uint32_t*>calloc(flat.rules + 1, sizeof(uint32_t))
+        cdef uint8_t* marks = <uint8_t*>calloc(2 * <size_t>flat.rules + 2, 1)
+        try:
+            if number == NULL or marks == NULL:
+                raise MemoryError
+            self._lay_out_productions(flat, reached, number)
+            flat.nullable(marks)
+            flat.tail_recursive(marks + flat.rules + 1)
+            for rule in reached:
+                ps.nullable[number[<uint32_t>rule]] = marks[<uint32_t>rule]
+                ps.tail[number[<uint32_t>rule]] = marks[flat.rules + 1 + <uint32_t>rule]
+        finally:
+            free(number)
+            free(marks)
+        return 0
+
+    cdef int _lay_out_productions(self, Flat flat, list reached, uint32_t* number) except -1:
+        """Copy the productions, rules renumbered, and what guards and arguments are."""
+        cdef list conds = []
+        cdef uint32_t at = 0, made = 0, rule, production, place, i
+        cdef uint32_t rule_count = <uint32_t>len(reached) + 1
+        cdef bint parametric = False
+        ps = &self.engine.parser
+        for i in range(rule_count - 1):
+            number[<uint32_t>reached[i]] = i
+        for i in range(rule_count - 1):
+            rule = reached[i]
+            ps.rules[i] = made
+            for production in range(flat.rule_at.at[rule], flat.rule_at.at[rule + 1]):
+                if flat.dropped[production]:
+                    continue
                 ps.productions[made].place = at
                 ps.productions[made].condition = NONE
-                if production.condition is not None:
+                if flat.guards.at[production] != NONE:
                     parametric = True
                     ps.productions[made].condition = <uint32_t>len(conds)
-                    _flatten_condition(production.condition, conds)
+                    _flatten_condition(flat.conditions[flat.guards.at[production]], conds)
                 made += 1
-                for symbol in production.symbols:
-                    ps.owner[at] = rule
-                    ps.argument[at] = NONE
-                    if type(symbol) is _ir.TerminalRef:
-                        ps.symbols[at] = 2 * <uint32_t>symbol.index + 1
-                    else:
-                        ps.symbols[at] = 2 * <uint32_t>number[symbol.index]
-                        if symbol.argument is not None:
+                for place in range(flat.place_at.at[production], flat.place_at.at[production + 1]):
+                    ps.owner[at] = i
+                    ps.argument[at] = flat.arguments.at[place]
+                    ps.symbols[at] = flat.symbols.at[place]
+                    if not ps.symbols[at] & 1:
+                        ps.symbols[at] = 2 * number[ps.symbols[at] >> 1]
+                        if ps.argument[at] != NONE:
                             parametric = True
-                            if symbol.argument not in expr_index:
-                                expr_index[symbol.argument] = len(exprs)
-                                exprs.append(symbol.argument)
-                            ps.argument[at] = expr_index[symbol.argument]
                     at += 1
-                ps.owner[at] = rule
+                ps.owner[at] = i
                 ps.symbols[at] = NONE
                 ps.argument[at] = NONE
                 at += 1
+        # The parent of the start rule, which is the first one reached.
+        ps.rules[rule_count - 1] = made
+        ps.productions[made].place = at
+        ps.productions[made].condition = NONE
+        made += 1
+        for i in range(2):
+            ps.owner[at] = rule_count - 1
+            ps.symbols[at] = NONE if i else 0
+            ps.argument[at] = NONE
+            at += 1
         ps.rules[rule_count] = made
-        for rule, status in _nullable(rules, reached, ir).items():
-            ps.nullable[number[rule]] = status
-        for index in _tail_recursive(rules, reached):
-            ps.tail[number[index]] = 1
         ps.stride = 5 if parametric else 3
-        ps.exprs = <Expr*>calloc(len(exprs) + 1, sizeof(Expr))
+        ps.exprs = <Expr*>calloc(len(flat.exprs) + 1, sizeof(Expr))
         ps.conds = <Cond*>calloc(len(conds) + 1, sizeof(Cond))
         if ps.exprs == NULL or ps.conds == NULL:
             raise MemoryError
-        for i in range(<uint32_t>len(exprs)):
-            ps.exprs[i].op = _EXPR_OPS[exprs[i].op]
-            ps.exprs[i].a = exprs[i].a & 0xFFFFFFFFFFFFFFFF
-            ps.exprs[i].b = exprs[i].b & 0xFFFFFFFFFFFFFFFF
+        for i in range(<uint32_t>len(flat.exprs)):
+            expr = flat.exprs[i]
+            ps.exprs[i].op = _EXPR_OPS[expr.op]
+            ps.exprs[i].a = expr.a & 0xFFFFFFFFFFFFFFFF
+            ps.exprs[i].b = expr.b & 0xFFFFFFFFFFFFFFFF
         for i in range(<uint32_t>len(conds)):
             condition, first = conds[i]
             ps.conds[i].op = _COND_OPS[condition.op]
@@ -595,187 +706,18 @@ cdef int _refuse_unbuilt(ir) except -1:
     return 0
 
 
-cdef list _reachable(list rules, start):
-    """Rules that ``start`` can reach, in the order met, ``start`` first."""
-    cdef set seen = {start}
-    cdef list order = [start]
-    cdef Py_ssize_t at = 0
-    while at < len(order):
-        for production in rules[order[at]]:
-            for symbol in production.symbols:
-                if type(symbol) is _ir.RuleRef and symbol.index not in seen:
-                    seen.add(symbol.index)
-                    order.append(symbol.index)
-        at += 1
-    return order
-
-
-cdef object _with_helpers(production, dict helper):
-    """``production`` with references to nullable terminals replaced by their helper rules."""
-    for symbol in production.symbols:
-        if type(symbol) is _ir.TerminalRef and symbol.index in helper:
-            break
-    else:
-        return production
-    return _ir.Production(
-        tuple([
-            _ir.RuleRef(helper[symbol.index])
-            if type(symbol) is _ir.TerminalRef and symbol.index in helper else symbol
-            for symbol in production.symbols
-        ]),
-        production.condition,
-    )
-
-
-cdef set _productive(list rules, set empty):
-    """Rules that derive some text, guards taken as true. Linear."""
-    cdef dict waiting = {}       # rule -> [(rule, production's counter)]
-    cdef set productive = set()
-    cdef list todo = []
-    for index, productions in enumerate(rules):
-        for production in productions:
-            missing = set()
-            for symbol in production.symbols:
-                if type(symbol) is _ir.RuleRef:
-                    missing.add(symbol.index)
-                elif symbol.index in empty:
-                    break
-            else:
-                if not missing:
-                    todo.append(index)
-                    continue
-                counter = [index, len(missing)]
-                for other in missing:
-                    waiting.setdefault(other, []).append(counter)
-    while todo:
-        index = todo.pop()
-        if index in productive:
-            continue
-        productive.add(index)
-        for counter in waiting.get(index, ()):
-            counter[1] -= 1
-            if counter[1] == 0:
-                todo.append(counter[0])
-    return productive
-
-
-cdef bint _can_derive(production, set productive, set empty):
-    for symbol in production.symbols:
-        if type(symbol) is _ir.RuleRef:
-            if symbol.index not in productive:
-                return False
-        elif symbol.index in empty:
-            return False
-    return True
-
-
-cdef str _unproductive_message(ir, list rules, set productive, set empty):
-    for index in sorted(empty):
-        if _mentions(rules, index):
-            return (
-                f"the grammar matches no text: terminal {ir.terminals[index].name} "
-                "matches nothing"
-            )
-    names = [rule.name for at, rule in enumerate(ir.rules) if at not in productive and rule.name]
+cdef str _unproductive_message(ir, Flat flat, uint8_t* productive, uint8_t* is_empty):
+    cdef uint32_t at, place
+    for at in range(<uint32_t>len(ir.terminals)):
+        if is_empty[at]:
+            for place in range(<uint32_t>flat.symbols.size):
+                if flat.symbols.at[place] == 2 * at + 1:
+                    return (
+                        f"the grammar matches no text: terminal {ir.terminals[at].name} "
+                        "matches nothing"
+                    )
+    names = [rule.name for at, rule in enumerate(ir.rules) if not productive[at] and rule.name]
     return "the grammar matches no text: no end to the recursion of " + ", ".join(names[:5])
-
-
-cdef bint _mentions(list rules, index):
-    for productions in rules:
-        for production in productions:
-            for symbol in production.symbols:
-                if type(symbol) is _ir.TerminalRef and symbol.index == index:
-                    return True
-    return False
-
-
-cdef set _tail_recursive(list rules, list reached):
-    """Rules whose derivations may end in another one of the same rule. Linear.
-
-    These are the cycles among the last symbols of productions: the components of more than one
-    rule, and rules that end in themselves (Tarjan, "Depth-first search and linear graph
-    algorithms", 1972).
-    """
-    cdef dict ends = {}
-    cdef dict order = {}         # rule -> when it was met
-    cdef dict lowest = {}        # rule -> the earliest rule under way that it leads to
-    cdef list path = []          # rules met whose component is not known yet
-    cdef list todo = []          # (rule, what it ends in that is still to be looked at)
-    cdef set found = set(), open_rules = set()
-    for index in reached:
-        for production in rules[index]:
-            last = production.symbols[len(production.symbols) - 1] if production.symbols else None
-            if type(last) is _ir.RuleRef:
-                ends.setdefault(index, set()).add(last.index)
-    for start in ends:
-        if start in order:
-            continue
-        todo.append((start, iter(ends[start])))
-        while todo:
-            index, others = todo[len(todo) - 1]
-            if index not in order:
-                order[index] = lowest[index] = len(order)
-                path.append(index)
-                open_rules.add(index)
-                if index in ends[index]:
-                    found.add(index)
-            for other in others:
-                if other not in ends:
-                    continue
-                if other not in order:
-                    todo.append((other, iter(ends[other])))
-                    break
-                if other in open_rules:
-                    lowest[index] = min(lowest[index], order[other])
-            else:
-                todo.pop()
-                if todo:
-                    around = todo[len(todo) - 1][0]
-                    lowest[around] = min(lowest[around], lowest[index])
-                if lowest[index] == order[index]:
-                    single = path[len(path) - 1] == index
-                    while True:
-                        other = path.pop()
-                        open_rules.discard(other)
-                        if not single:
-                            found.add(other)
-                        if other == index:
-                            break
-    return found
-
-
-cdef dict _nullable(list rules, list reached, ir):
-    """By rule: 1 if it surely derives the empty string, 2 if that depends on a parameter."""
-    cdef dict status = {}
-    cdef dict users = {}
-    cdef list todo
-    for wanted in (1, 2):
-        # The second round takes every guard as true, the first every parametric rule as never
-        # empty: what only the second finds depends on parameters.
-        todo = list(reached)
-        if wanted == 1:
-            for index in reached:
-                for production in rules[index]:
-                    for symbol in production.symbols:
-                        if type(symbol) is _ir.RuleRef:
-                            users.setdefault(symbol.index, []).append(index)
-        while todo:
-            index = todo.pop()
-            if index in status:
-                continue
-            if wanted == 1 and index < len(ir.rules) and ir.rules[index].parametric:
-                continue
-            for production in rules[index]:
-                if wanted == 1 and production.condition is not None:
-                    continue
-                for symbol in production.symbols:
-                    if type(symbol) is _ir.TerminalRef or symbol.index not in status:
-                        break
-                else:
-                    status[index] = wanted
-                    todo.extend(users.get(index, ()))
-                    break
-    return status
 
 
 cdef int _flatten_condition(condition, list out) except -1:

@@ -55,6 +55,16 @@ cdef int raise_fault(Fault* fault, object limits) except -1:
 
 # --------------------------------------------------------------------------- trees
 
+# Looked up once: the attributes of a module are dictionaries' business.
+cdef object _Literal = _ir.Literal
+cdef object _ByteSet = _ir.ByteSet
+cdef object _Concat = _ir.Concat
+cdef object _Alternation = _ir.Alternation
+cdef object _Intersection = _ir.Intersection
+cdef object _Complement = _ir.Complement
+cdef object _Repeat = _ir.Repeat
+cdef object _Remainder = _ir.Remainder
+
 cdef int _push(Regex* rx, node_t node) except -1:
     if words_push(&rx.stack, node) < 0:
         raise MemoryError
@@ -147,13 +157,14 @@ cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0:
     cdef uint32_t bits[8]
     cdef object known
     cdef bytes data
-    cdef int i
+    cdef tuple parts
+    cdef Py_ssize_t at
     if depth > <int>rx.depth_limit:
         raise LimitError("a regex is nested too deeply", limit="regex_depth")
     kind = type(tree)
     if rx.fault.code:
         return EMPTY  # the caller raises
-    if kind is _ir.Literal:
+    if kind is _Literal:
         data = tree.data
         known = memo.get(data)
         if known is not None:
@@ -164,38 +175,39 @@ cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0:
     known = memo.get(id(tree))
     if known is not None:
         return known[0]
-    if kind is _ir.ByteSet:
+    if kind is _ByteSet:
         data = (tree.mask & ((1 << 256) - 1)).to_bytes(32, "little")
         memcpy(bits, <const char*>data, 32)
         node = regex_bytes(rx, bits)
-    elif kind is _ir.Concat:
+    elif kind is _Concat:
         node = EPSILON
-        for item in reversed(tree.items):
-            node = regex_concat(rx, regex_lower(rx, item, memo, depth + 1), node)
-    elif kind is _ir.Alternation or kind is _ir.Intersection:
+        parts = tree.items
+        for at in range(len(parts) - 1, -1, -1):
+            node = regex_concat(rx, regex_lower(rx, parts[at], memo, depth + 1), node)
+    elif kind is _Alternation or kind is _Intersection:
         items = tree.items
         base = rx.stack.size
-        if kind is _ir.Alternation and len(items) > 8:
-            literals = sorted({item.data for item in items if type(item) is _ir.Literal})
+        if kind is _Alternation and len(items) > 8:
+            literals = sorted({item.data for item in items if type(item) is _Literal})
             if len(literals) > 8:
-                items = [item for item in items if type(item) is not _ir.Literal]
+                items = [item for item in items if type(item) is not _Literal]
                 _push(rx, _factor(rx, literals))
         for item in items:
             node = regex_lower(rx, item, memo, depth + 1)
             _push(rx, node)
-        if kind is _ir.Alternation:
+        if kind is _Alternation:
             node = regex_alt(rx, base)
         else:
             node = regex_and(rx, base)
-    elif kind is _ir.Complement:
+    elif kind is _Complement:
         node = regex_not(rx, regex_lower(rx, tree.item, memo, depth + 1))
-    elif kind is _ir.Repeat:
+    elif kind is _Repeat:
         node = regex_lower(rx, tree.item, memo, depth + 1)
         high = NONE if tree.high is None else tree.high
         if tree.low < 0 or tree.low >= NONE or high < tree.low or high > NONE:
             raise ValueError(f"repeat bounds {tree.low}, {tree.high} out of range")
         node = regex_repeat(rx, node, tree.low, high)
-    elif kind is _ir.Remainder:
+    elif kind is _Remainder:
         node = _lower_remainder(rx, tree)
     else:
         raise TypeError(f"not a regex tree: {tree!r}")

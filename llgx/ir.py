@@ -325,7 +325,7 @@ class GrammarIR:
                 condition = production.condition
                 if condition is not None and id(condition) not in checked:
                     checked.add(id(condition))
-                    _check_condition(condition)
+                    check_condition(condition)
 
     def _check_symbol(self, rule: Rule, symbol: Symbol) -> None:
         # By exact type, as the core tells them apart.
@@ -340,7 +340,7 @@ class GrammarIR:
         if self.rules[symbol.index].parametric != (symbol.argument is not None):
             raise ValueError(f"argument mismatch in rule {rule.name}")
         if symbol.argument is not None:
-            _check_argument(symbol.argument)
+            check_argument(symbol.argument)
 
 
 _BITS: Final = 64
@@ -400,13 +400,13 @@ def _check_operands(what: str, kind: str | None, a: int, b: int) -> None:
         raise ValueError(f"no bits {a} to {b} in {what}")
 
 
-def _check_argument(argument: ParamExpr) -> None:
+def check_argument(argument: ParamExpr) -> None:
     if type(argument) is not ParamExpr:
         raise ValueError(f"{argument!r} is no argument")
     _check_operands(repr(argument), _EXPRESSIONS.get(argument.op), argument.a, argument.b)
 
 
-def _check_condition(condition: Condition) -> None:
+def check_condition(condition: Condition) -> None:
     """Check a guard as the tree that the core will see: parts that are shared count each time."""
     todo = [(condition, 1)]
     seen = 0
