@@ -109,6 +109,9 @@ class Machine:
         self._used = 0
         self._states = 1
         self._is_written_out = False
+        self._choices: dict[
+            tuple[tuple[Step, ...], ir.RuleRef], tuple[ir.Condition | None, ir.RuleRef]
+        ] = {}
         self._after: dict[tuple[int, tuple[ir.ParamExpr, ...]], ir.RuleRef] = {}
         self.start = 0
 
@@ -184,55 +187,44 @@ class Machine:
         rule.productions += [ir.Production(symbols, guard) for symbols, guard in alternatives]
         return rule, reference
 
-    def rest(self, steps: Iterable[Step], accept: ir.Condition | None) -> ir.RuleRef:
+    def rest(self, steps: Sequence[Step], accept: ir.Condition | None) -> ir.RuleRef:
         """Any number of further steps, each after a comma, up to a state that ``accept`` holds in.
 
         The rule may derive nothing.
         """
-        comma = self._emitter.comma
-        comma = self.inside(comma)
         rest, here = self.rule()
         rest.productions.append(ir.Production((), accept))
-        still: list[tuple[Symbols, ir.Condition | None]] = []
-        moving: list[tuple[Symbols, ir.Condition | None]] = []
-        for step in steps:
-            symbols = (*comma, *self.inside(step.symbols))
-            saturated = both(*map(_saturated, step.effects))
-            if saturated is None:
-                still.append((symbols, step.guard))
-                continue
-            if not _contradict(step.guard, saturated):
-                still.append((symbols, both(step.guard, saturated)))
-            changes = ir.Condition("not", items=(saturated,))
-            moving.append(((*symbols, self.then(here, step.effects)), both(step.guard, changes)))
-        loop: ir.RuleRef | None = None
-        if still:
-            if len(still) > 1:
-                still = [((self.rule(still)[1],), None)]
-            [(symbols, guard)] = still
-            body, loop = self.rule(((symbols, guard),))
-            body.productions.append(ir.Production((loop, *symbols), guard))
-            rest.productions.append(ir.Production((loop,), accept))
-        if moving:
-            if loop is not None and len(moving) > 1:
-                moving = [((self.rule(moving)[1],), None)]
-            for symbols, guard in moving:
-                rest.productions.append(ir.Production(symbols, guard))
-                if loop is not None:
-                    rest.productions.append(ir.Production((loop, *symbols), guard))
+        if steps:
+            step, taken = self._one_of(steps, here)
+            comma = self.inside(self._emitter.comma)
+            rest.productions.append(ir.Production((*comma, taken), step))
         return here
 
     def first(
-        self, steps: Iterable[Step], accept: ir.Condition | None, after: ir.RuleRef
+        self, steps: Sequence[Step], accept: ir.Condition | None, after: ir.RuleRef
     ) -> ir.RuleRef:
         """Nothing, if the first state may be the last; or one of ``steps`` and then ``after``."""
         emitter = self._emitter
         rule, here = self.rule((((), accept),))
-        enter, leave = self.inside(emitter.enter), self.inside(emitter.leave)
-        for step in steps:
-            symbols = (*enter, *self.inside(step.symbols), self.then(after, step.effects), *leave)
-            rule.productions.append(ir.Production(symbols, step.guard))
+        if steps:
+            enter, leave = self.inside(emitter.enter), self.inside(emitter.leave)
+            guard, taken = self._one_of(steps, after)
+            rule.productions.append(ir.Production((*enter, taken, *leave), guard))
         return here
+
+    def _one_of(
+        self, steps: Sequence[Step], after: ir.RuleRef
+    ) -> tuple[ir.Condition | None, ir.RuleRef]:
+        """One of ``steps`` and then ``after``, and the guard that there is one to take."""
+        key = (tuple(steps), after)
+        found = self._choices.get(key)
+        if found is None:
+            _, here = self.rule(
+                ((*self.inside(step.symbols), self.then(after, step.effects)), step.guard)
+                for step in steps
+            )
+            found = self._choices[key] = (_any_of([step.guard for step in steps]), here)
+        return found
 
 
 _ONLY_DEPTH: Final = ir.ParamExpr("bit_and", ((1 << 16) - 1) << 48)
@@ -256,22 +248,15 @@ def both(*conditions: ir.Condition | None) -> ir.Condition | None:
     return parts[0] if len(parts) == 1 else ir.Condition("and", items=parts)
 
 
-def _saturated(effect: ir.ParamExpr) -> ir.Condition:
-    """That ``effect`` changes nothing."""
-    if effect.op == "incr":
-        return ir.Condition("is_ones", effect.a, effect.b)
-    return ir.Condition("bit_set", effect.a)
-
-
-def _contradict(guard: ir.Condition | None, saturated: ir.Condition) -> bool:
-    """Whether the two exclude each other in one of the ways that guards are written."""
-    if guard is None:
-        return False
-    guards = guard.items if guard.op == "and" else (guard,)
-    facts = saturated.items if saturated.op == "and" else (saturated,)
-    for part in guards:
-        if part.op == "not" and part.items[0] in facts:
-            return True
-        if part.op == "bit_clear" and ir.Condition("bit_set", part.a) in facts:
-            return True
-    return False
+def _any_of(guards: Sequence[ir.Condition | None]) -> ir.Condition | None:
+    """That one of ``guards`` holds; None where that is always so."""
+    if None in guards:
+        return None
+    distinct = tuple(dict.fromkeys(guard for guard in guards if guard is not None))
+    if len(distinct) == 1:
+        return distinct[0]
+    clear = sorted(guard.a for guard in distinct if guard.op == "bit_clear")
+    if len(clear) == len(distinct) == clear[-1] - clear[0] + 1:
+        full = ir.Condition("is_ones", clear[0], clear[-1] + 1)
+        return ir.Condition("not", items=(full,))
+    return ir.Condition("or", items=distinct)
