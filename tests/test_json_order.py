@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
+import random
 from typing import Any
 
 import pytest
@@ -89,3 +90,53 @@ def test_members_come_in_this_order_only(schema: dict[str, Any], order: str) -> 
                 found.add("".join(names))
     assert accepted["schema"] == {order}
     assert len(accepted["any"]) == len(list(itertools.permutations(order)))
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("is_open", [True, False])
+@pytest.mark.parametrize(
+    ("count", "needed"),
+    [(3, 1), (47, 9), (48, 48), (63, 0), (64, 3), (65, 0), (65, 65), (90, 70), (130, 1)],
+)
+def test_more_keys_than_bits_come_in_any_order(
+    count: int, needed: int, is_open: bool, indent: int | None
+) -> None:
+    """Keys beyond the bits of a parameter are kept apart by distinct lexemes."""
+    names = [f"k{number}" for number in range(count)]
+    rng = random.Random(count)
+    rng.shuffle(names)
+    required = names[:needed]
+    schema = {
+        "type": "object",
+        "properties": {key: {"type": "boolean"} for key in names},
+        "required": required,
+        "additionalProperties": is_open,
+    }
+    grammar = llgx.Grammar.from_json_schema(schema, property_order="any", indent=indent)
+    compiled = grammar.compile(vocabulary())
+
+    def accepted(*keys: str) -> bool:
+        pairs = (f'"{key}": true' for key in keys)
+        text = "{" + ", ".join(pairs) + "}"
+        if indent is not None:
+            text = json.dumps(json.loads(text), indent=indent)
+        data = text.encode()
+        return llgx.Matcher(compiled).match_bytes(data) == (len(data), True)
+
+    for _ in range(4):
+        kept = [name for name in names if name in required or rng.random() < 0.7]
+        rng.shuffle(kept)
+        assert accepted(*kept)
+        shuffled = rng.sample(names, count)
+        assert accepted(*shuffled)
+        assert accepted("other", *shuffled, "another") == is_open
+        if indent is None and kept:
+            assert not accepted(*kept, rng.choice(kept))
+        if required:
+            missing = rng.choice(required)
+            assert not accepted(*(name for name in kept if name != missing))
+    matcher = llgx.Matcher(compiled)
+    text = json.dumps(dict.fromkeys(names, True), indent=indent)
+    for byte in text[:-1].rstrip().encode():
+        assert matcher.try_consume([byte]) == 1
+    assert (ord(",") in matcher.allowed_tokens()) == is_open

@@ -128,6 +128,11 @@ class Machine:
         self._states <<= count
         return self._take(count)
 
+    @property
+    def free(self) -> int:
+        """How many bits there still are."""
+        return self._limit - self._used
+
     def _take(self, width: int) -> int:
         begin = self._used
         if begin + width > self._limit:

@@ -5,8 +5,8 @@ What has to be remembered becomes the state of a :class:`Machine`:
 - ``minProperties`` and ``maxProperties``: a counter of the members that are not required;
 - members that must exist with some name and value: a bit each. A member that satisfies such an
   obligation is an alternative of its own, whose value lies in both schemas;
-- in any order: a bit for each key, or beyond the bits that there are one counter of required keys,
-  when equal keys are kept apart by distinct lexemes;
+- in any order: a bit for each key; beyond the bits that there are, equal keys are kept apart by
+  distinct lexemes, and those that are required counted;
 - a finite set of further names: a counter of how many of them have been used.
 
 In schema order the named keys are walked first, with two rules for each: one where no member has
@@ -33,7 +33,7 @@ __all__ = ["number_of_names", "productions"]
 _Part: TypeAlias = "tuple[StringSet, Schema, tuple[int, ...]]"
 
 _FEW_NAMES: Final = 64
-_KEY_BITS: Final = 40  # keys in any order that are remembered one by one
+_MOST_OBLIGATIONS: Final = 40
 _MOST_ALTERNATIVES: Final = 32  # for the value of one member
 
 
@@ -42,13 +42,13 @@ def productions(emitter: Emitter, group: ObjectGroup, schema: Schema) -> list[Sy
 
     What takes more than the bits of a parameter is reported, and then not enforced.
     """
-    if len(group.some) > _KEY_BITS:
-        reason = f"more than {_KEY_BITS} members that must exist are not remembered"
+    if len(group.some) > _MOST_OBLIGATIONS:
+        reason = f"more than {_MOST_OBLIGATIONS} members that must exist are not remembered"
         emitter.report.unenforced(schema.pointer, "patternProperties", reason)
         group = dataclasses.replace(group, some=())
-    for one_by_one, count_names in ((True, True), (False, True), (False, False)):
+    for count_names in (True, False):
         try:
-            members = _Members(emitter, group, one_by_one, count_names)
+            members = _Members(emitter, group, count_names)
             break
         except TooManyBits:
             continue
@@ -56,7 +56,7 @@ def productions(emitter: Emitter, group: ObjectGroup, schema: Schema) -> list[Sy
         reason = "counts and keys to remember take more than 64 bits"
         emitter.report.unenforced(schema.pointer, "properties", reason)
         group = dataclasses.replace(group, some=(), low=0, high=None)
-        members = _Members(emitter, group, one_by_one=False, count_names=False)
+        members = _Members(emitter, group, count_names=False)
     first = members.first()
     return emitter.machine_in_brackets(emitter.open_object, first, emitter.close_object)
 
@@ -86,14 +86,12 @@ def number_of_names(names: StringSet) -> int | None:
 class _Members:
     """The machine of one object.
 
-    With ``one_by_one`` named keys in any order have a bit each. With ``count_names`` names of
-    finite cells are counted where something hangs on it: a lower bound, or a line break, over
-    which the engine does not look when it refuses a comma that no key may follow.
+    With ``count_names`` names of finite cells are counted where something hangs on it: a lower
+    bound, or a line break, over which the engine does not look when it refuses a comma that no key
+    may follow.
     """
 
-    def __init__(
-        self, emitter: Emitter, group: ObjectGroup, one_by_one: bool, count_names: bool
-    ) -> None:
+    def __init__(self, emitter: Emitter, group: ObjectGroup, count_names: bool) -> None:
         self._emitter = emitter
         self._machine = machine = Machine(emitter)
         self._group = group
@@ -117,30 +115,13 @@ class _Members:
             room = None if room is None or size is None else room + size
         # Obligations, required keys and all keys, each in bits side by side.
         self._some_bit = machine.bits(len(self._some)) if self._some else 0
-        self._key_bit: dict[str, int] = {}
-        self._required: Counter | None = None
-        self._required_bits = 0
-        self._distinct_keys = False
-        if self._any_order:
-            if one_by_one and len(self._members) <= _KEY_BITS:
-                ordered = [m.name for m in self._members if m.name in required]
-                ordered += [m.name for m in self._members if m.name not in required]
-                if ordered:
-                    begin = self._required_bits = machine.bits(len(ordered))
-                    self._key_bit = {name: begin + i for i, name in enumerate(ordered)}
-            else:
-                self._distinct_keys = True
-                if required:
-                    self._required = machine.counter(len(required))
         self._count: Counter | None = None
         most = self._low if self._high is None else self._high
         self._is_bounded = self._high is not None and (room is None or self._high < room)
         if self._low or self._is_bounded:
             self._count = machine.counter(most)
-        elif self._distinct_keys and room:
-            # All of them used: no comma may come after that.
-            self._count = machine.counter(room)
-            self._is_bounded = True
+        # Whether keys that have a bit are counted, too.
+        self._counts_bits = self._count is not None
         # Where texts are compared, one member of the cells at most: their order would show.
         self._others: Counter | None = None
         if emitter.compares and self._cells:
@@ -149,9 +130,40 @@ class _Members:
         for at, size in enumerate(sizes):
             if size is not None:
                 self._used[at] = machine.counter(size)
+        self._key_bit: dict[str, int] = {}
+        self._required: Counter | None = None
+        self._required_bits = (0, 0)
+        if self._any_order:
+            self._remember_keys(room)
         places = 0 if self._any_order else len(self._members)
         can_fail = bool(self._some or self._low or self._is_bounded)
         self._is_small = can_fail and machine.write_out(places)
+
+    def _remember_keys(self, room: int | None) -> None:
+        """A bit for each key in any order, or for as many as there are bits, required ones first.
+
+        Of the others the required ones are counted. ``room`` is how many members there may be that
+        are not required, if that is known.
+        """
+        machine, required = self._machine, self._group.required
+        ordered = [member.name for member in self._members if member.name in required]
+        ordered += [member.name for member in self._members if member.name not in required]
+        free = machine.free
+        if len(ordered) > free:
+            free -= len(required).bit_length() + (room or len(ordered)).bit_length()
+        if free > 0 and ordered:
+            begin = machine.bits(min(free, len(ordered)))
+            self._key_bit = {name: begin + i for i, name in enumerate(ordered[:free])}
+            self._required_bits = (begin, begin + sum(name in required for name in self._key_bit))
+        missing = len(required) - sum(name in required for name in self._key_bit)
+        if missing:
+            self._required = machine.counter(missing)
+        if room is not None and self._count is None and len(self._key_bit) < len(ordered):
+            # All of them used: no comma may come after that.
+            room -= sum(name not in required for name in self._key_bit)
+            if room:
+                self._count = machine.counter(room)
+                self._is_bounded = True
 
     # What a member may be
 
@@ -260,9 +272,9 @@ class _Members:
         if self._some:
             begin = self._some_bit
             parts.append(ir.Condition("is_ones", begin, begin + len(self._some)))
-        if self._key_bit and self._group.required:
-            begin = self._required_bits
-            parts.append(ir.Condition("is_ones", begin, begin + len(self._group.required)))
+        begin, end = self._required_bits
+        if begin < end:
+            parts.append(ir.Condition("is_ones", begin, end))
         if self._required is not None:
             parts.append(self._required.is_full)
         if self._count is not None:
@@ -293,18 +305,20 @@ class _Members:
             is_required = name in self._group.required
             own: list[ir.ParamExpr] = []
             guard: ir.Condition | None = None
-            key = emitter.key(name)
-            if self._distinct_keys:
+            counts = not is_required
+            bit = self._key_bit.get(name)
+            if bit is None:
                 key = emitter.distinct_name(name)
                 if is_required and self._required is not None:
                     own.append(self._required.effect)
                     guard = self._required.has_room
             else:
-                bit = self._key_bit[name]
+                key = emitter.key(name)
                 own.append(ir.ParamExpr("set_bit", bit))
                 guard = ir.Condition("bit_clear", bit)
+                counts = counts and self._counts_bits
             for alternative in self._member_alternatives(member):
-                steps.append(self._step(key, alternative, tuple(own), not is_required, guard))
+                steps.append(self._step(key, alternative, tuple(own), counts, guard))
         return steps
 
     def _walk(self, first: ir.RuleRef, rest: ir.RuleRef) -> ir.RuleRef:
