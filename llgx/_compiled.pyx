@@ -34,7 +34,9 @@ from llgx._mask cimport engine_begin, engine_free, engine_init
 from llgx._lower cimport raise_fault, regex_lower
 from llgx._memory cimport NONE, Fault
 from llgx._parameters cimport Cond, Expr
-from llgx._regex cimport ALL, EMPTY, Regex, node_t, regex_freeze_classes, regex_nonempty, regex_nullable
+from llgx._regex cimport (
+    ALL, EMPTY, Regex, node_t, regex_freeze_classes, regex_nonempty, regex_nullable,
+)
 from llgx._scopes cimport scopes_count, scopes_new
 from llgx._sequence cimport program_acquire, program_release
 
