@@ -3,8 +3,8 @@
 """Masks of many matchers at a time.
 
 The matchers are sorted by their compiled grammars. Those of one grammar are served one after the
-other by one thread, since they share its lock and its memos: what one finds, the next takes. Threads
-divide the grammars among themselves; everything is done without the GIL.
+other by one thread, since they share its lock and its memos: what one finds, the next takes.
+Threads divide the grammars among themselves; everything is done without the GIL.
 
 Invariant: each row is written whole or, where its mask meets a limit, not at all.
 

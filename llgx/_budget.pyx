@@ -6,9 +6,9 @@ A token is spent in a derivation if a byte of it is. So a derivation that began 
 n - b tokens once n tokens are consumed, and with a limit of N it is over then or earlier if
 n - b is N. Rows know no positions; in grammars with limits, and in no others, an origin in which
 something waits for a limited rule is *stamped* with b when a scan makes it, so that it tells of all
-that began there when that was, a rule whose first symbol is a rule under way included. Stamped rows are rows like any other
-(a matcher stands on them, ``rollback`` and ``copy`` are what they always are); masks are those of
-the *plain* rows without stamps, shared by all positions.
+that began there when that was, a rule whose first symbol is a rule under way included. Stamped rows
+are rows like any other (a matcher stands on them, ``rollback`` and ``copy`` are what they always
+are); masks are those of the *plain* rows without stamps, shared by all positions.
 
 *At the end of a token* that spends the last of a derivation's limit, :func:`budget_expire`
 

@@ -58,8 +58,8 @@ cdef class Endings:
     """Ends of the texts of one compiled grammar.
 
     ``limit`` is the number of states that a search may visit. ``max_tokens`` is the number of
-    tokens that the grammar grants a text, or None; ways do not look at it. Raises ``TypeError`` for what
-    is no :class:`CompiledGrammar`.
+    tokens that the grammar grants a text, or None; ways do not look at it. Raises ``TypeError`` for
+    what is no :class:`CompiledGrammar`.
     """
 
     cdef object reference        # weak: what is known is kept with the vocabulary

@@ -2,12 +2,13 @@
 # cython: initializedcheck=False, cdivision=True
 """The rules of a description as arrays of numbers, and what is to be known of them.
 
-:func:`flat_read` looks at each object of ``llgx.ir`` once and checks it on the way; everything after
-that runs over arrays: which rules can be reached, which derive a text, which may derive the empty
-one, which may end in themselves.
+:func:`flat_read` looks at each object of ``llgx.ir`` once and checks it on the way; everything
+after that runs over arrays: which rules can be reached, which derive a text, which may derive the
+empty one, which may end in themselves.
 
 Invariant: places, productions and rules are numbered as in the description; rules that are added
-come after those. A symbol is twice a rule, or twice a terminal and one. Cost: linear, each question.
+come after those. A symbol is twice a rule, or twice a terminal and one. Cost: linear, each
+question.
 """
 
 from libc.stdint cimport uint8_t, uint32_t

@@ -685,8 +685,8 @@ cdef size_t scopes_read(
 cdef bint scopes_end(
     Engine* engine, row_t* row, state_t state, uint32_t* context, set_t emitted, uint32_t begin
 ) noexcept nogil:
-    """Move an entry past the end of its lexeme in progress, which began in token ``begin``. False, and nothing changed, where the
-    scope refuses it."""
+    """Move an entry past the end of its lexeme in progress, which began in token ``begin``. False,
+    and nothing changed, where the scope refuses it."""
     cdef Place* place = &engine.scopes.places[0]
     cdef uint32_t stored
     place_load(engine, place, row[0], state, False, context[0])

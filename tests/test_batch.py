@@ -114,7 +114,7 @@ def test_a_limit_leaves_one_row(threads: int) -> None:
         ([None], np.zeros((1, 9), np.int64), 1, TypeError, "dtype int32"),
         ([None], "mask", 1, TypeError, "a mask is an int32 array, not str"),
         ([None], b"mask", 1, ValueError, "cannot be written to"),
-        (3, None, 1, TypeError, "not iterable"),
+        (3, None, 1, TypeError, "matchers are a list of Matcher objects, not int"),
     ],
 )
 def test_wrong_calls(

@@ -181,6 +181,17 @@ def assert_same_class(stub: ast.ClassDef, cls: type, pyx: str) -> None:
         assert_same_function(node, getattr(cls, name))
 
 
+def test_lines_of_cython_are_as_short_as_those_of_python() -> None:
+    """Ruff reads no Cython."""
+    assert not [
+        f"{path.relative_to(ROOT)}:{number}"
+        for pattern in ("*.pyx", "*.pxd")
+        for path in (ROOT / "llgx").rglob(pattern)
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1)
+        if len(line) > 100
+    ]
+
+
 @extensions
 def test_stub_agrees_with_its_module(source: Path) -> None:
     stub = ROOT / source.with_suffix(".pyi")
