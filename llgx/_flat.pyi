@@ -1,1 +1,3 @@
-# Only for other extension modules, which cimport it (_flat.pxd): no names for Python.
+# Only for other extension modules, which cimport it (_flat.pxd).
+
+class Flat: ...
