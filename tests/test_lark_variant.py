@@ -498,6 +498,8 @@ def test_a_large_argument_is_no_growing_one() -> None:
         ('start: /(ab)*/ x\nx: "a" | "a" x', "/(ab)*/"),
         ('start: "<" T ">"\nT: /[^"]+/', "T"),
         ('start: T+ ";"\nT: /(?s:.)+/', "T"),
+        ('start: T " and " T\nT: /[A-Z][a-z ]+/', "T"),
+        ('start: w? T " and " w? T\nT: /[a-z ]+/\nw: /[0-9]/', "T"),
         ('start: /[ab]*/ x::0\nx::_: "a" %if eq(_, 0) | "b" %if eq(_, 1)', "/[ab]*/"),
         ('start: @inner "b"', "/[a-z]+/"),
     ],
@@ -513,6 +515,8 @@ def test_terminals_that_swallow_what_follows(text: str, terminal: str) -> None:
     "text",
     [
         'start: /a+/ "b"',
+        'start: x\nx: T "a" x | T\nT: /a+/',
+        'start: w? T "a" | T\nT: /a+/\nw: /b/',
         'start: /[^"]*/ "\\""',
         'start: /a*b?/ "b"',  # after b a b is no part of it
         'start: /[a-z]+/ "s"?',  # may also end there

@@ -133,19 +133,35 @@ class _Followers:
         for index, rule in enumerate(grammar.rules):
             if index in limited:
                 continue  # a token limit ends what nothing else does
-            # One place of the rule where a terminal can end is enough: x: A x | A
-            afters: dict[int, int] = {}
+            # Of places that are reached at once, one where the terminal can end is enough:
+            # x: A x | A. They are those with the same symbols before them.
+            afters: dict[tuple[int, int], int] = {}
+            prefixes: dict[tuple[int, ir.Symbol], int] = {}
             for production in rule.productions:
+                before = self._prefixes(production, prefixes)
                 after = self._follow[index]
                 for symbol in reversed(production.symbols):
+                    prefix = before.pop()
                     if isinstance(symbol, ir.TerminalRef) and onward[symbol.index]:
-                        afters[symbol.index] = afters.get(symbol.index, 0) | after
+                        key = symbol.index, prefix
+                        afters[key] = afters.get(key, 0) | after
                     empty, begins = self._symbol(symbol)
                     after = begins | after if empty else begins
-            for terminal, after in afters.items():
+            for (terminal, _), after in afters.items():
                 if after and not after & ~onward[terminal]:
                     found.setdefault(terminal, rule.name)
         return [_warning(grammar.terminals[index].name, found[index]) for index in sorted(found)]
+
+    def _prefixes(
+        self, production: ir.Production, known: dict[tuple[int, ir.Symbol], int]
+    ) -> list[int]:
+        """A number for what stands before each symbol, what may be nothing left out."""
+        prefix, result = 0, []
+        for symbol in production.symbols:
+            result.append(prefix)
+            if not self._symbol(symbol)[0]:
+                prefix = known.setdefault((prefix, symbol), len(known) + 1)
+        return result
 
     def _limited(self) -> set[int]:
         """The rules within which ``max_tokens`` counts."""
