@@ -20,6 +20,7 @@ from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
 import llgx
 from llgx import LlamaGrammar
 from llgx.llama import hooks
+from llgx.llama.gbnf_probe import is_followed
 from llgx.llama.sampler import samplers_of
 
 DATE = "%llguidance {}\nstart: /20[0-9]{2}-(0[1-9]|1[0-2])/"
@@ -295,6 +296,30 @@ def test_invalid_gbnf_is_an_error(llm: llama_cpp.Llama, name: str, kind: Any) ->
     with pytest.raises(llgx.GrammarError, match=message):
         llm.create_completion(PROMPT, grammar=kind.from_string(text), max_tokens=2)
     hooks.remove_hook("test")
+
+
+@pytest.mark.parametrize(
+    ("text", "followed"),
+    [
+        ('root ::= "a"', True),
+        ("root ::= [^x]*", True),
+        ("root ::= [^\\x00]*", True),
+        ('root ::= "a', False),
+        ('root ::= root "a" | "b"', False),
+        ("root ::= a_b\na_b ::= [x]", False),
+    ],
+)
+def test_a_sampler_that_follows_nothing_is_found_out(
+    llm: llama_cpp.Llama, text: str, followed: bool
+) -> None:
+    """Early versions of llama.cpp make a sampler that changes nothing of text that they cannot
+    read; one that leaves logits as they are stands for it."""
+    vocab = llm._model.vocab
+    sampler = llama_cpp.llama_sampler_init_grammar(vocab, text.encode(), b"root")
+    if not sampler:
+        sampler = llama_cpp.llama_sampler_init_temp(1.0)
+    assert is_followed(sampler, vocab, text) is followed
+    llama_cpp.llama_sampler_free(sampler)
 
 
 def test_what_looks_deep_and_is_not(llm: llama_cpp.Llama) -> None:

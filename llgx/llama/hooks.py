@@ -23,6 +23,7 @@ from llgx.errors import GrammarError, LlgxError
 from llgx.grammar import Grammar
 from llgx.llama.binding import OnError, compiled_for, vocabulary_with_end
 from llgx.llama.gbnf_guard import check_gbnf, refused_by_llama_cpp
+from llgx.llama.gbnf_probe import answers_null, is_followed
 from llgx.llama.jump import jumping
 from llgx.llama.patching import Patches
 from llgx.llama.sampler import Sampler
@@ -182,6 +183,9 @@ def gbnf_sampler(vocab: Any, text: str, root: str) -> Any:
         vocab, text.encode("utf-8"), root.encode("utf-8")
     )
     if not pointer:
+        raise refused_by_llama_cpp(text)
+    if not answers_null() and not is_followed(pointer, vocab, text):
+        llama_cpp.llama_sampler_free(pointer)
         raise refused_by_llama_cpp(text)
     return pointer
 
