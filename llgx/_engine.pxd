@@ -6,7 +6,7 @@ use.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 from llgx._earley cimport Parser, row_t
-from llgx._lexer cimport Lexer, set_t, state_t
+from llgx._lexer cimport Lexer, LoopKey, set_t, state_t
 from llgx._memory cimport (
     FAULT_MEMORY, NONE, Arena, Fault, Interner, Map, Words, fault_set, words_reserve,
 )
@@ -163,6 +163,14 @@ cdef struct Scopes:
 cdef struct Config:      # of an exact lexer
     uint32_t* row        # next configuration by byte class, UNKNOWN where not asked for; or NULL
     uint64_t* mask       # NULL where not asked for
+    LoopKey key          # which bytes lead back to it
+    uint8_t loop         # of ConfigLoop
+    bint busy            # its mask is being made
+
+cdef enum ConfigLoop:
+    LOOP_UNKNOWN = 0
+    LOOP_NONE = 1
+    LOOP_SELF = 2        # some ASCII byte leads back to it
 
 cdef struct Exact:       # see ``_exact.pyx``
     Interner configs     # (row, lexer state) pairs, sorted
@@ -170,6 +178,10 @@ cdef struct Exact:       # see ``_exact.pyx``
     uint32_t room
     uint32_t pair_limit
     Arena rows
+    Map site_index       # (address of a trie, node << 32 | configuration) -> place in ``site_masks``
+    uint64_t** site_masks
+    uint32_t site_count
+    uint32_t site_room
     Words pairs          # scratch
     Words terminals
     Words frames

@@ -11,11 +11,9 @@ cdef enum:
 cdef Exact* exact_new() noexcept nogil
 cdef void exact_free(Exact* exact) noexcept nogil
 cdef int exact_begin(Engine* engine) noexcept nogil
-cdef void exact_forget(Engine* engine) noexcept nogil
 cdef uint32_t exact_step(Engine* engine, uint32_t config, uint8_t byte) noexcept nogil
 cdef bint exact_accepts(Engine* engine, uint32_t config) noexcept nogil
 cdef bint exact_ends(Engine* engine, uint32_t config) noexcept nogil
-cdef int exact_fill(Engine* engine, uint32_t config, uint64_t* bits) noexcept nogil
 cdef uint32_t exact_terminals(
     Engine* engine, uint32_t config, uint8_t* found
 ) noexcept nogil

@@ -12,27 +12,25 @@ Invariant: every pair can go on, or its row accepts; so the empty configuration 
 A pair at the beginning of a lexeme has the start state of its row.
 
 Cost: a known byte is two loads; a new one is a lexer step and some scans per pair. Pairs are few
-unless the grammar is ambiguous without end; their number is limited (``Limits.exact_pairs``). A
-mask is one walk of the token trie by the automaton, and kept.
+unless the grammar is ambiguous without end; their number is limited (``Limits.exact_pairs``). Masks
+are in ``_exact_mask``.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, qsort
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from llgx._earley cimport FIRST_ROW, parser_scan, row_accepts, row_state, row_t
-from llgx._engine cimport Config, Engine, Exact, is_leaf
+from llgx._engine cimport Config, Engine, Exact
 from llgx._lexer cimport DEAD, NO_SET, lexer_set, lexer_step, set_t, state_t
 from llgx._memory cimport (
     FAULT_EXACT_PAIRS, FAULT_MEMORY, FAULT_ROWS, NONE, UNKNOWN, Words, arena_free, arena_take,
-    array_grown, fault_set, interner_drop, interner_free, interner_put, words_free, words_push,
+    array_grown, fault_set, interner_drop, interner_free, interner_put, map_free, words_free, words_push,
     words_reserve,
 )
-from llgx._trie cimport Trie, child_byte, child_node
 
 cdef enum:
     BEGINNING = 0x80000000  # flag beside a pair's lexer state: at the beginning of a lexeme
-    WALK_WORDS = 3
 
 
 cdef Exact* exact_new() noexcept nogil:
@@ -50,20 +48,16 @@ cdef void exact_free(Exact* exact) noexcept nogil:
     for i in range(exact.configs.count):
         free(exact.info[i].mask)
     free(exact.info)
+    for i in range(exact.site_count):
+        free(exact.site_masks[i])
+    free(exact.site_masks)
+    map_free(&exact.site_index)
     interner_free(&exact.configs)
     arena_free(&exact.rows)
     words_free(&exact.pairs)
     words_free(&exact.terminals)
     words_free(&exact.frames)
     free(exact)
-
-
-cdef void exact_forget(Engine* engine) noexcept nogil:
-    """Drop all masks."""
-    cdef uint32_t i
-    for i in range(engine.exact.configs.count):
-        free(engine.exact.info[i].mask)
-        engine.exact.info[i].mask = NULL
 
 
 cdef int _compare_pairs(const void* left, const void* right) noexcept nogil:
@@ -245,65 +239,3 @@ cdef uint32_t exact_terminals(
             count += not found[words[j]]
             found[words[j]] = 1
     return count
-
-
-cdef int _walk(Engine* engine, uint32_t config, uint64_t* bits) noexcept nogil:
-    """Set the bits of all tokens that the automaton reads; -1 with a fault set."""
-    cdef Trie* trie = &engine.pool.trie
-    cdef Words* frames = &engine.exact.frames
-    cdef uint32_t cursor = trie.nodes[0].children, end = trie.nodes[1].children
-    cdef uint32_t child, target, i, token
-    frames.size = 0
-    while True:
-        if cursor == end:
-            if frames.size == 0:
-                break
-            frames.size -= WALK_WORDS
-            cursor = frames.at[frames.size]
-            end = frames.at[frames.size + 1]
-            config = frames.at[frames.size + 2]
-            continue
-        target = exact_step(engine, config, child_byte(trie, cursor))
-        child = child_node(trie, cursor)
-        cursor += 1
-        if target == NONE:
-            if engine.fault.code:
-                return -1
-            continue
-        for i in range(trie.nodes[child].tokens_at, trie.nodes[child + 1].tokens_at):
-            token = trie.tokens[i]
-            bits[token >> 6] |= <uint64_t>1 << (token & 63)
-        if is_leaf(trie, child):
-            continue
-        if cursor != end:
-            if words_push(frames, cursor) < 0 or words_push(frames, end) < 0 \
-                    or words_push(frames, config) < 0:
-                fault_set(&engine.fault, FAULT_MEMORY)
-                return -1
-        config = target
-        cursor = trie.nodes[child].children
-        end = trie.nodes[child + 1].children
-    return 0
-
-
-cdef int exact_fill(Engine* engine, uint32_t config, uint64_t* bits) noexcept nogil:
-    """Write the text tokens allowed in a configuration to a bitset of ``words`` words.
-
-    -1 with a fault set, and the bitset untouched, when that fails.
-    """
-    cdef uint64_t* made = engine.exact.info[config].mask
-    if made == NULL:
-        if engine.mask_bytes > engine.mask_limit:
-            exact_forget(engine)
-            engine.mask_bytes = 0
-        made = <uint64_t*>calloc(engine.words + 1, sizeof(uint64_t))
-        if made == NULL:
-            fault_set(&engine.fault, FAULT_MEMORY)
-            return -1
-        if _walk(engine, config, made) < 0:
-            free(made)
-            return -1
-        engine.exact.info[config].mask = made
-        engine.mask_bytes += engine.words * sizeof(uint64_t)
-    memcpy(bits, made, engine.words * sizeof(uint64_t))
-    return 0

@@ -23,6 +23,7 @@ Cost: one walk of what the bases leave over; the result is kept as long as the g
 """
 
 from libc.stdint cimport uint32_t, uint64_t, uint8_t
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from llgx._engine cimport (
@@ -35,7 +36,8 @@ from llgx._lexer cimport (
     lexer_step, set_t, state_t, utf8_lead,
 )
 from llgx._memory cimport (
-    FAULT_MEMORY, NONE, arena_take, array_grown, fault_set, map_get, map_put, words_push,
+    FAULT_MEMORY, NONE, arena_take, array_grown, fault_set, interner_drop, interner_put, map_get,
+    map_put, words_push,
 )
 from llgx._trie cimport (
     Table, Trie, child_byte, child_node, table_acquire, table_split, table_window, tokens_end,
@@ -112,6 +114,47 @@ cdef Table* table_of(
     engine.tables[engine.table_count] = table
     engine.table_count += 1
     return table
+
+
+cdef const uint64_t* subtrees_of(
+    Engine* engine, const Trie* trie, uint32_t node, const uint32_t* bytes
+) noexcept nogil:
+    """The tokens below the children of ``node`` whose byte is in a set, as a bitset that is
+    kept."""
+    cdef uint32_t i, j, child, index, token
+    cdef uint32_t key[11]
+    cdef uint64_t* bits
+    cdef uint64_t** grown
+    memcpy(key, bytes, 8 * sizeof(uint32_t))
+    key[8] = node
+    key[9] = <uint32_t><size_t>trie
+    key[10] = <uint32_t>(<size_t>trie >> 32)
+    index = interner_put(&engine.subtree_keys, key, 11)
+    if index == NONE:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NULL
+    if index < engine.subtree_count:
+        return engine.subtrees[index]
+    grown = <uint64_t**>array_grown(
+        engine.subtrees, &engine.subtree_room, index, sizeof(uint64_t*)
+    )
+    if grown != NULL:
+        engine.subtrees = grown
+    bits = <uint64_t*>calloc(engine.words + 1, sizeof(uint64_t))
+    if grown == NULL or bits == NULL:
+        free(bits)
+        interner_drop(&engine.subtree_keys)
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NULL
+    for i in range(trie.nodes[node].children, trie.nodes[node + 1].children):
+        if (bytes[child_byte(trie, i) >> 5] >> (child_byte(trie, i) & 31)) & 1:
+            child = child_node(trie, i)
+            for j in range(trie.nodes[child].tokens_at, tokens_end(trie, child)):
+                token = trie.tokens[j]
+                bits[token >> 6] |= <uint64_t>1 << (token & 63)
+    engine.subtrees[index] = bits
+    engine.subtree_count = index + 1
+    return bits
 
 
 cdef void _inside_tokens(Engine* engine, const Site* site, uint32_t node) noexcept nogil:

@@ -19,7 +19,7 @@ their bytes are counted, and the memo starts afresh when ``mask_limit`` is passe
 """
 
 from libc.stdint cimport uint32_t, uint64_t, uint8_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from llgx._builder cimport (
@@ -36,19 +36,19 @@ from llgx._engine cimport (
 )
 from llgx._exact cimport exact_begin, exact_free
 from llgx._filter cimport scopes_forget
-from llgx._inside cimport site_of
+from llgx._inside cimport site_of, subtrees_of
 from llgx._lexer cimport (
     DEAD, NO_SET, lexer_free, lexer_init, lexer_step, lexer_tail, set_t, state_t,
 )
 from llgx._memory cimport (
-    FAULT_MEMORY, FAULT_NONE, NONE, Slot, arena_free, array_grown, fault_set, interner_drop,
-    interner_free, interner_put, map_clear, map_free, map_get, map_put, words_free,
+    FAULT_MEMORY, FAULT_NONE, NONE, Slot, arena_free, array_grown, fault_set, interner_free,
+    map_clear, map_free, map_get, map_put, words_free,
 )
 from llgx._plan cimport plan_of, plans_forget, plans_free
 from llgx._scopes cimport scopes_begin, scopes_free
 from llgx._shared cimport shared_begin, shared_release
 from llgx._tokens cimport tokens_free
-from llgx._trie cimport TablePool, Trie, child_byte, child_node, table_release, tokens_end
+from llgx._trie cimport TablePool, Trie, child_byte, child_node, table_release
 
 
 # --------------------------------------------------------------------------- life
@@ -334,48 +334,6 @@ cdef inline bint _nests(
         and engine.lexer.states[state].forced < 0
 
 
-cdef const uint64_t* _subtrees(
-    Engine* engine, uint32_t where, uint32_t node, const uint32_t* bytes
-) noexcept nogil:
-    """The tokens below the children of ``node`` whose byte is in a set, as a bitset that is
-    kept."""
-    cdef Trie* trie = engine.sites[where].trie
-    cdef uint32_t i, j, child, index, token
-    cdef uint32_t key[11]
-    cdef uint64_t* bits
-    cdef uint64_t** grown
-    memcpy(key, bytes, 8 * sizeof(uint32_t))
-    key[8] = node
-    key[9] = <uint32_t><size_t>trie
-    key[10] = <uint32_t>(<size_t>trie >> 32)
-    index = interner_put(&engine.subtree_keys, key, 11)
-    if index == NONE:
-        fault_set(&engine.fault, FAULT_MEMORY)
-        return NULL
-    if index < engine.subtree_count:
-        return engine.subtrees[index]
-    grown = <uint64_t**>array_grown(
-        engine.subtrees, &engine.subtree_room, index, sizeof(uint64_t*)
-    )
-    if grown != NULL:
-        engine.subtrees = grown
-    bits = <uint64_t*>calloc(engine.words + 1, sizeof(uint64_t))
-    if grown == NULL or bits == NULL:
-        free(bits)
-        interner_drop(&engine.subtree_keys)
-        fault_set(&engine.fault, FAULT_MEMORY)
-        return NULL
-    for i in range(trie.nodes[node].children, trie.nodes[node + 1].children):
-        if (bytes[child_byte(trie, i) >> 5] >> (child_byte(trie, i) & 31)) & 1:
-            child = child_node(trie, i)
-            for j in range(trie.nodes[child].tokens_at, tokens_end(trie, child)):
-                token = trie.tokens[j]
-                bits[token >> 6] |= <uint64_t>1 << (token & 63)
-    engine.subtrees[index] = bits
-    engine.subtree_count = index + 1
-    return bits
-
-
 cdef void _row_children(
     Engine* engine, uint32_t level, uint32_t where, uint32_t node, row_t row, state_t state,
     const uint64_t* exclude
@@ -415,7 +373,7 @@ cdef void _row_children(
         return
     target = engine.level - 1
     _nested(engine, target, nested, row, state)
-    removed = _subtrees(engine, where, node, bytes)
+    removed = subtrees_of(engine, trie, node, bytes)
     if not engine.fault.code:
         builder_remove_bits(engine, target, removed)
         builder_put_builder(engine, level, target)

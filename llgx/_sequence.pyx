@@ -25,7 +25,8 @@ from llgx._earley cimport (
     FIRST_ROW, parser_scan, row_dead, row_state, row_t, row_takes_tokens,
 )
 from llgx._engine cimport WHOLE_MASK, Engine
-from llgx._exact cimport FIRST_CONFIG, exact_accepts, exact_fill, exact_step
+from llgx._exact cimport FIRST_CONFIG, exact_accepts, exact_step
+from llgx._exact_mask cimport exact_fill
 from llgx._filter cimport scopes_are_idle, scopes_filter
 from llgx._lexer cimport DEAD, NO_SET, lexer_saturate, lexer_set, set_t, state_t
 from llgx._mask cimport engine_accepts, engine_fill, engine_step

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import time
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +21,7 @@ from llgx.ir import (
     TerminalRef,
     TokenSet,
 )
-from llgx.limits import Limits
+from llgx.limits import Limits, Shortcuts
 from tests.campaign import Walk, compare_walk
 from tests.reference import (
     EmptyLanguageError,
@@ -253,3 +254,84 @@ def test_asking_again_does_not_get_past_the_limit(vocabulary: llgx.Vocabulary) -
     assert refused > 30
     assert matcher.tokens == [ord("a")] * len(matcher)
     assert 0 < len(matcher) < 10
+
+
+# --------------------------------------------------------------------------------------------------
+# Masks.
+
+LOOPS = {
+    "strings and blanks": (
+        'start: "[" [word ("," word)*] "]"\nword: /"[^"\\x00-\\x1f]*"/\n%ignore / +/',
+        '["a b", "x", "\u00e9t\u00e9 und so weiter" , ""]',
+    ),
+    "names and keywords": (
+        'start: (name | "if" | "in" /[0-9]+/)+\nname: /[a-z][a-z0-9_]*/ ";"\n%ignore /[ \\n]+/',
+        "in12 if abc; if; in_3; ifs0; x;in1",
+    ),
+    "free text and its end": (
+        'start: text "</a>" /[0-9]{1,3}/\ntext: /(.|\\n)*/',
+        "a <b> </a></a>12",
+    ),
+    "operators before names": (
+        'start: sum\nsum: atom | sum ("+" | "-" | "->") atom\n'
+        'atom: /[A-Za-z]+/ | /[0-9]+/ | "(" sum ")"',
+        "Total-(rate+12)->abc",
+    ),
+    "bytes": (
+        '%llguidance {"allow_invalid_utf8": true}\nstart: /[^;]*/ ";" /[^a]*/',
+        "a\u20acb;c;d",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def llama_3(vocabulary_dir: Path) -> llgx.Vocabulary:
+    return llgx.Vocabulary.from_gguf(vocabulary_dir / "ggml-vocab-llama-bpe.gguf")
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_masks_with_loops_are_those_of_plain_walks(name: str, llama_3: llgx.Vocabulary) -> None:
+    text, example = LOOPS[name]
+    ir = dataclasses.replace(llgx.Grammar.from_lark(text).ir, exact=True)
+    grammar = llgx.Grammar.from_ir(ir)
+    off = {field.name: False for field in dataclasses.fields(Shortcuts)}
+    switches = [
+        Shortcuts(),
+        Shortcuts(**off),
+        Shortcuts(mask_memo=False),
+        Shortcuts(difference_masks=False),
+    ]
+    matchers = [
+        llgx.Matcher(grammar.compile(llama_3, shortcuts=shortcuts)) for shortcuts in switches
+    ]
+    for token in llama_3.tokenize(example.encode()):
+        masks = [set(matcher.allowed_tokens()) for matcher in matchers]
+        assert masks[1:] == masks[:1] * 3
+        assert token in masks[0]
+        for matcher in matchers:
+            matcher.consume(token)
+
+
+def test_loops_of_exact_lexing_take_the_tables_of_the_vocabulary(
+    llama_3: llgx.Vocabulary,
+) -> None:
+    text, example = LOOPS["strings and blanks"]
+    ir = dataclasses.replace(llgx.Grammar.from_lark(text).ir, exact=True)
+    compiled = llgx.Grammar.from_ir(ir).compile(llama_3)
+    matcher = llgx.Matcher(compiled)
+    for token in llama_3.tokenize(example.encode()):
+        matcher.allowed_tokens()
+        matcher.consume(token)
+    assert compiled.stats()["tables"] > 0
+
+
+def test_a_small_memo_of_masks_is_enough(llama_3: llgx.Vocabulary) -> None:
+    text, example = LOOPS["names and keywords"]
+    ir = dataclasses.replace(llgx.Grammar.from_lark(text).ir, exact=True)
+    grammar = llgx.Grammar.from_ir(ir)
+    small = llgx.Matcher(grammar.compile(llama_3, limits=Limits(mask_cache_bytes=1)))
+    large = llgx.Matcher(grammar.compile(llama_3))
+    for token in llama_3.tokenize(example.encode()):
+        assert small.allowed_tokens() == large.allowed_tokens()
+        small.consume(token)
+        large.consume(token)
