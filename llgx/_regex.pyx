@@ -8,7 +8,8 @@ byte set per alternation, right-leaning concatenations, merged counters) under w
 of a pattern are few: that is what makes the lazy DFA above this module finite and small.
 
 *Counted repeats* are nodes with two counters: ``a{0,65536}`` costs what ``a{0,5}`` does. Ambiguous
-bodies give alternatives that differ in the counters alone; overlapping ones are merged into one.
+bodies give alternatives that differ in the counters alone; overlapping ones are merged into one, and
+those that another one with wider counters stands for are dropped.
 
 *Remainders* are the digits of the multiples of a number. A residual is a residue, so a modulus of a
 million is a node until digits are read; whether a residue can still become zero is arithmetic.
@@ -611,6 +612,92 @@ cdef bint _merge_counters(Regex* rx, size_t base) noexcept nogil:
     return changed
 
 
+cdef enum:
+    MOST_PARTS = 16          # of a concatenation that are compared with those of another
+
+
+cdef inline node_t _head(const Regex* rx, node_t node, node_t* tail) noexcept nogil:
+    """What a concatenation begins with, and the rest of it."""
+    cdef const uint32_t* words = regex_words(rx, node)
+    tail[0] = EPSILON
+    if words[0] != CONCAT_KIND:
+        return node
+    tail[0] = words[2]
+    return words[1]
+
+
+cdef bint _is_within(Regex* rx, node_t node, node_t other) noexcept nogil:
+    """Whether ``node`` is ``other`` with narrower counters, so that it matches nothing more.
+
+    Looks along both from the left, a few parts far; False where that does not tell.
+    """
+    cdef node_t head, tail, other_head, other_tail
+    cdef const uint32_t* words
+    cdef const uint32_t* wide
+    cdef uint32_t turns
+    for turns in range(MOST_PARTS):
+        if node == other:
+            return True
+        if node == EPSILON:
+            return regex_nullable(rx, other)
+        head = _head(rx, node, &tail)
+        other_head = _head(rx, other, &other_tail)
+        if head != other_head:
+            words = regex_words(rx, head)
+            wide = regex_words(rx, other_head)
+            if wide[0] != REPEAT_KIND:
+                return False
+            if words[0] == REPEAT_KIND and words[1] == wide[1]:
+                if wide[2] > words[2] \
+                        or (wide[3] != NONE and (words[3] == NONE or words[3] > wide[3])):
+                    return False
+            elif wide[1] == head:
+                if wide[2] > 1:
+                    return False
+            elif wide[2] == 0:
+                other = other_tail  # it is left out
+                continue
+            else:
+                return False
+        node = tail
+        other = other_tail
+    return False
+
+
+cdef void _drop_narrower(Regex* rx, size_t base) noexcept nogil:
+    """Drop alternatives that others with wider counters stand for.
+
+    Repeats in repeats have a residual for each number of turns that the outer one may have made;
+    beyond its lower bound, fewer turns made leave more to choose from. Quadratic in those that
+    begin with a counter, or nearly so.
+    """
+    cdef size_t places[64]
+    cdef size_t i, j, count = 0
+    cdef node_t head, rest
+    cdef int k
+    for i in range(base, rx.stack.size):
+        rest = rx.stack.at[i]
+        for k in range(3):
+            head = _head(rx, rest, &rest)
+            if rx.info[head].kind == REPEAT_KIND:
+                if count < 64:
+                    places[count] = i
+                    count += 1
+                break
+    for i in range(count):
+        for j in range(count):
+            if i != j and rx.stack.at[places[i]] != EMPTY and rx.stack.at[places[j]] != EMPTY \
+                    and _is_within(rx, rx.stack.at[places[i]], rx.stack.at[places[j]]):
+                rx.stack.at[places[i]] = EMPTY
+                break
+    j = base
+    for i in range(base, rx.stack.size):
+        if rx.stack.at[i] != EMPTY:
+            rx.stack.at[j] = rx.stack.at[i]
+            j += 1
+    rx.stack.size = j
+
+
 cdef node_t regex_alt(Regex* rx, size_t base) noexcept nogil:
     """The alternation of the nodes on the scratch stack from ``base`` on, which it takes off."""
     cdef size_t i, j, count
@@ -654,6 +741,7 @@ cdef node_t regex_alt(Regex* rx, size_t base) noexcept nogil:
     if 1 < count <= 64:
         while _merge_counters(rx, base):
             pass
+        _drop_narrower(rx, base)
     _sort_unique(rx, base)
     if rx.stack.size == base:
         return EMPTY

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import json
+import random
 import subprocess
 import sys
 import time
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -388,3 +391,41 @@ def test_guards_that_leave_no_beginning(vocabulary: llgx.Vocabulary) -> None:
     grammar = llgx.Grammar.from_lark('start: x::0\nx::_: "a" %if eq(_, 1)')
     with pytest.raises(llgx.GrammarError, match="no text"):
         grammar.compile(vocabulary)
+
+
+def test_a_long_text_of_substrings_is_measured_part_by_part() -> None:
+    """Shared parts were looked at once for each level that they stand on."""
+    rng = random.Random(5)
+    words = " ".join("".join(rng.choices("abcdefgh", k=rng.randint(2, 9))) for _ in range(4000))
+    text = f"start: %regex {json.dumps({'substring_words': words})}"
+    steps = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> object:
+        nonlocal steps
+        steps += 1
+        return None
+
+    sys.setprofile(count)
+    try:
+        llgx.Grammar.from_lark(text)
+    finally:
+        sys.setprofile(None)
+    assert steps < 300 * len(words)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "((aa|aaa){3,1000}b?){2,900}",
+        "((a{2,3}){2,500}b?){3,700}c",
+        "(((aa|aaa){1,50}b?){1,50}c?){4,80}",
+    ],
+)
+def test_counters_in_counters_leave_few_alternatives(pattern: str) -> None:
+    """There was one for each number of turns that the outer one may have made."""
+    tokens = [bytes((b,)) for b in range(256)]
+    vocabulary = llgx.Vocabulary.from_tokens([*tokens, b"<eos>"], eog=256)
+    compiled = llgx.Grammar.from_regex(pattern).compile(vocabulary)
+    matcher = llgx.Matcher(compiled)
+    assert matcher.try_consume(b"a" * 2000) == 2000
+    assert compiled.stats()["regex_nodes"] < 40_000

@@ -1,7 +1,7 @@
 """What can be read off a regex without running it: how its matches begin, end, and go on.
 
 Each answer is a bound on the safe side, and says which. Linear in the regex, shared parts counted
-once.
+once, and bounded.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from llgx import ir
 __all__ = ["ALL_BYTES", "Shape", "Shapes"]
 
 ALL_BYTES: Final = (1 << 256) - 1
+
+
+_PARTS: Final = 50_000  # of one regex
 
 
 class Shape(NamedTuple):
@@ -43,10 +46,14 @@ class Shapes:
         self._known: dict[int, tuple[ir.Regex, Shape]] = {}
 
     def of(self, regex: ir.Regex) -> Shape:
-        """The shape of ``regex``. Does not recurse."""
+        """The shape of ``regex``; of one with very many parts nothing is said. Does not recurse."""
         known = self._known
         stack = [regex]
+        most = len(known) + _PARTS
         while stack:
+            if len(known) > most:
+                known[id(regex)] = (regex, _UNKNOWN)
+                break
             node = stack[-1]
             if id(node) in known:
                 stack.pop()
@@ -74,18 +81,19 @@ def _combine(node: ir.Regex, parts: list[Shape]) -> Shape:
     if isinstance(node, ir.ByteSet):
         return Shape(False, node.mask, node.mask, 0, False, True) if node.mask else _NOTHING
     if isinstance(node, ir.Alternation):
-        parts = [part for part in parts if not part.void]
-        result = _NOTHING
+        nullable = sure = False
+        may = must = 0
+        onward = ALL_BYTES
+        void = True
         for part in parts:
-            result = Shape(
-                result.nullable or part.nullable,
-                result.may | part.may,
-                result.must | part.must,
-                result.onward & part.onward,
-                False,
-                result.sure or part.sure,
-            )
-        return result
+            if not part.void:
+                void = False
+                nullable = nullable or part.nullable
+                sure = sure or part.sure
+                may |= part.may
+                must |= part.must
+                onward &= part.onward
+        return _NOTHING if void else Shape(nullable, may, must, onward, False, sure)
     if isinstance(node, ir.Concat):
         return _concat(parts)
     if isinstance(node, ir.Repeat):

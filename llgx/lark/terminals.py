@@ -300,16 +300,23 @@ def _common_regex(pattern: str, invalid_utf8: bool) -> ir.Regex:
 
 
 def _depth(regex: ir.Regex) -> int:
-    """Nodes on the longest branch of ``regex``: level by level, without recursion."""
-    depth = 0
-    level: dict[int, ir.Regex] = {id(regex): regex}
-    while level:
-        depth += 1
-        below: dict[int, ir.Regex] = {}
-        for node in level.values():
-            if isinstance(node, (ir.Concat, ir.Alternation, ir.Intersection)):
-                below.update((id(item), item) for item in node.items)
-            elif isinstance(node, (ir.Complement, ir.Repeat)):
-                below[id(node.item)] = node.item
-        level = below
-    return depth
+    """Nodes on the longest branch of ``regex``: without recursion, shared parts looked at once."""
+    known: dict[int, int] = {}
+    stack = [regex]
+    while stack:
+        node = stack[-1]
+        if id(node) in known:
+            stack.pop()
+            continue
+        parts: tuple[ir.Regex, ...] = ()
+        if isinstance(node, (ir.Concat, ir.Alternation, ir.Intersection)):
+            parts = node.items
+        elif isinstance(node, (ir.Complement, ir.Repeat)):
+            parts = (node.item,)
+        missing = [part for part in parts if id(part) not in known]
+        if missing:
+            stack += missing
+            continue
+        stack.pop()
+        known[id(node)] = 1 + max((known[id(part)] for part in parts), default=0)
+    return known[id(regex)]
