@@ -7,6 +7,7 @@ Every fault of a caller ends in one of these, raised before anything has changed
 from __future__ import annotations
 
 import difflib
+import heapq
 from collections.abc import Iterable
 
 __all__ = [
@@ -22,6 +23,8 @@ __all__ = [
 ]
 
 _EXCERPT_WIDTH = 100
+# Pairs of characters that a search for the nearest name compares.
+_COMPARED = 100_000
 
 
 class LlgxError(Exception):
@@ -134,9 +137,26 @@ def caret_excerpt(text: str, offset: int) -> str:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """``" (did you mean 'x'?)"`` with the nearest of ``known``, or ``""``; bounded work."""
-    if len(name) > 100:
+    """``" (did you mean 'x'?)"`` with the nearest of ``known``, or ``""``; bounded work.
+
+    Linear in ``known`` for the few that begin and end most alike; only these are compared in full.
+    """
+    if not name or len(name) > 100:
         return ""
-    candidates = [other for other in known if abs(len(other) - len(name)) <= 3][:1000]
-    near = difflib.get_close_matches(name, candidates, n=1)
+    candidates = (other for other in known if abs(len(other) - len(name)) <= 3)
+    few = heapq.nlargest(
+        _COMPARED // len(name) ** 2 + 4, candidates, key=lambda other: _likeness(name, other)
+    )
+    near = difflib.get_close_matches(name, few, n=1)
     return f" (did you mean '{near[0]}'?)" if near else ""
+
+
+def _likeness(name: str, other: str) -> int:
+    """How many characters both begin and end with."""
+    shared = 0
+    for text, same in ((name, other), (name[::-1], other[::-1])):
+        for left, right in zip(text, same, strict=False):
+            if left != right:
+                break
+            shared += 1
+    return shared

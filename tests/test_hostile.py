@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import difflib
 import gc
 import json
 import random
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 import llgx
+from llgx.errors import suggestion
 from llgx.ir import (
     Alternation,
     ByteSet,
@@ -429,3 +431,21 @@ def test_counters_in_counters_leave_few_alternatives(pattern: str) -> None:
     matcher = llgx.Matcher(compiled)
     assert matcher.try_consume(b"a" * 2000) == 2000
     assert compiled.stats()["regex_nodes"] < 40_000
+
+
+def test_the_nearest_name_is_found_among_many_without_comparing_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = [f"rule_number_{i}" for i in range(20_000)]
+    assert suggestion("rule_numbr_12345", known) == " (did you mean 'rule_number_12345'?)"
+    compared = 0
+
+    class Counted(difflib.SequenceMatcher[str]):
+        def ratio(self) -> float:
+            nonlocal compared
+            compared += 1
+            return super().ratio()
+
+    monkeypatch.setattr(difflib, "SequenceMatcher", Counted)
+    suggestion("x" * 100, ["x" * 97 + f"{i:03}" for i in range(20_000)])
+    assert 0 < compared < 50
