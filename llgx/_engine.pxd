@@ -178,7 +178,7 @@ cdef struct Exact:       # see ``_exact.pyx``
     uint32_t room
     uint32_t pair_limit
     Arena rows
-    Map site_index       # (address of a trie, node << 32 | configuration) -> place in ``site_masks``
+    Map site_index       # (address of a trie, node << 32 | configuration) -> in ``site_masks``
     uint64_t** site_masks
     uint32_t site_count
     uint32_t site_room

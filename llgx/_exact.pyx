@@ -25,8 +25,8 @@ from llgx._engine cimport Config, Engine, Exact
 from llgx._lexer cimport DEAD, NO_SET, lexer_set, lexer_step, set_t, state_t
 from llgx._memory cimport (
     FAULT_EXACT_PAIRS, FAULT_MEMORY, FAULT_ROWS, NONE, UNKNOWN, Words, arena_free, arena_take,
-    array_grown, fault_set, interner_drop, interner_free, interner_put, map_free, words_free, words_push,
-    words_reserve,
+    array_grown, fault_set, interner_drop, interner_free, interner_put, map_free, words_free,
+    words_push, words_reserve,
 )
 
 cdef enum:

@@ -8,8 +8,8 @@ byte set per alternation, right-leaning concatenations, merged counters) under w
 of a pattern are few: that is what makes the lazy DFA above this module finite and small.
 
 *Counted repeats* are nodes with two counters: ``a{0,65536}`` costs what ``a{0,5}`` does. Ambiguous
-bodies give alternatives that differ in the counters alone; overlapping ones are merged into one, and
-those that another one with wider counters stands for are dropped.
+bodies give alternatives that differ in the counters alone; overlapping ones are merged into one,
+and those that another one with wider counters stands for are dropped.
 
 *Remainders* are the digits of the multiples of a number. A residual is a residue, so a modulus of a
 million is a node until digits are read; whether a residue can still become zero is arithmetic.
