@@ -211,7 +211,7 @@ def _check_gbnf(llm: Any, text: str) -> None:
     """Raise :class:`GrammarError` where llama.cpp cannot read ``text``."""
     import llama_cpp
 
-    check_gbnf(text)
+    check_gbnf(text, None if llm is None else llama_cpp.llama_vocab_n_tokens(llm._model.vocab))
     if llm is None:
         return
     sampler = llama_cpp.llama_sampler_init_grammar(llm._model.vocab, text.encode(), b"root")

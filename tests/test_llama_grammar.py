@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import re
@@ -20,6 +21,7 @@ from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
 import llgx
 from llgx import LlamaGrammar
 from llgx.llama import hooks
+from llgx.llama.gbnf_guard import check_gbnf
 from llgx.llama.gbnf_probe import is_followed
 from llgx.llama.sampler import samplers_of
 
@@ -285,6 +287,12 @@ CRASHES = {
     "empty": ("", "empty"),
     "blank": (" \n", "empty"),
     "NUL": ('root ::= "a"\0', "NUL"),
+    "surrogate": ('root ::= "\ud800"', "line 1, column 11: a lone surrogate"),
+    "fewer than least": ('root ::= "a"{3,1}', "column 13: no repetition is"),
+    "backwards": ("root ::= [a-cz-y]", "column 14: the range z-y"),
+    "no character": (r'root ::= "a" | "\UFFFFFFFF"', "no character"),
+    "no characters": (r"root ::= [\U7FFFFFFF-\UFFFFFFFF]", "no character"),
+    "no token": ("root ::= <[262144]>", "no token 262144"),
 }
 
 
@@ -320,6 +328,26 @@ def test_a_sampler_that_follows_nothing_is_found_out(
         sampler = llama_cpp.llama_sampler_init_temp(1.0)
     assert is_followed(sampler, vocab, text) is followed
     llama_cpp.llama_sampler_free(sampler)
+
+
+@pytest.mark.parametrize("mark", ["<", '"\\"', "[\\[", "[", "(", "{1", "\\", '"[<{'])
+def test_gbnf_that_is_not_closed_is_looked_at_once(mark: str) -> None:
+    """Not once for each mark: these took minutes. A round of all is as long as a few seconds."""
+    head, tail = mark[0], mark[1:] or mark
+    with contextlib.suppress(llgx.GrammarError):
+        check_gbnf(head + 200_000 * tail)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r'root ::= "\\UFFFFFFFF{3,1}" # [z-a] \UFFFFFFFF',
+        r"root ::= [\n-\x20--a\]-a] | [a-] | [^\u0041-Z] | [\[-\]]",
+        'root ::= "a"{1,1} | "b"{0, 2} <[262143]>',
+    ],
+)
+def test_what_looks_wrong_and_is_not(llm: llama_cpp.Llama, text: str) -> None:
+    complete(llm, LlamaGrammar.from_string(text))
 
 
 def test_what_looks_deep_and_is_not(llm: llama_cpp.Llama) -> None:

@@ -178,7 +178,7 @@ def gbnf_sampler(vocab: Any, text: str, root: str) -> Any:
     """llama.cpp's own sampler for GBNF. Raises :class:`GrammarError` where it makes none."""
     from llama_cpp import llama_cpp
 
-    check_gbnf(text)
+    check_gbnf(text, llama_cpp.llama_vocab_n_tokens(vocab))
     pointer = llama_cpp.llama_sampler_init_grammar(
         vocab, text.encode("utf-8"), root.encode("utf-8")
     )
