@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import inspect
 import itertools
@@ -434,6 +435,7 @@ TOUCHED = [
     (llama_cpp, "llama_sampler_init_grammar"),
     (llama_grammar, "json_schema_to_gbnf"),
     (llama_grammar, "JSON_GBNF"),
+    (llama_grammar.LlamaGrammar, "__init__"),
     (llama_cpp.Llama, "create_chat_completion"),
 ]
 
@@ -481,6 +483,61 @@ def test_grammars_of_llgx_keep_the_hook(llm: llama_cpp.Llama, clean: list[Any]) 
     assert done["choices"][0]["text"].isdigit()
     assert state()[2:] == clean[2:]
     hooks.remove_hook()
+
+
+def test_grammars_of_llama_cpp_python_outlive_the_installation(
+    llm: llama_cpp.Llama, clean: list[Any]
+) -> None:
+    """llama.cpp would take the text of such a grammar for GBNF, and crash."""
+    with llgx.install():
+        grammar = llama_cpp.LlamaGrammar.from_json_schema('{"type": "integer", "maximum": 99}')
+        chunks: Any = llm.create_chat_completion(
+            MESSAGES, response_format={"type": "json_object"}, max_tokens=8, stream=True
+        )
+    assert state()[2:] == clean[2:]
+    text = "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks)
+    assert text.startswith("{")
+    done: Any = llm.create_completion("1", grammar=grammar, max_tokens=8)
+    assert int(done["choices"][0]["text"]) <= 99
+    hooks.remove_hook()
+
+
+def test_a_hook_that_was_taken_back_meanwhile_serves_llgx(llm: llama_cpp.Llama) -> None:
+    hooks.add_hook("test")
+    ours = _internals.LlamaSampler.add_grammar
+    hooks.remove_hook()
+    chain = _internals.LlamaSampler()
+    ours(chain, llm._model, llama_cpp.LlamaGrammar.from_string("%llguidance {}\nstart: /a/"))
+    assert low_level.llama_sampler_chain_n(chain.sampler) == 1
+
+
+def test_overlapping_blocks_of_threads_end_with_the_last(clean: list[Any]) -> None:
+    first, second = llgx.install(), llgx.install(jump_forward=True)
+    first.__enter__()
+    second.__enter__()
+    inside = state()
+    first.__exit__(None, None, None)
+    assert state() == inside
+    second.__exit__(None, None, None)
+    assert state() == clean
+
+
+def test_a_block_that_begins_when_another_has_just_ended(clean: list[Any]) -> None:
+    first, second = llgx.install(), llgx.install(jump_forward=True)
+    with first:
+        pass
+    assert state() == clean
+    with second:
+        assert state() != clean
+        assert hooks.jump_by_default(True)
+    assert state() == clean
+
+
+def test_an_installation_that_is_not_entered_is_given_back(clean: list[Any]) -> None:
+    with contextlib.ExitStack() as stack:
+        stack.push(llgx.install())
+        assert state() != clean
+    assert state() == clean
 
 
 def test_threads_install_at_once(clean: list[Any]) -> None:

@@ -142,9 +142,10 @@ def _make_patches() -> Patches:
 def _add_grammar(patches: Patches, original: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(original)
     def add_grammar(self: Any, model: Any, grammar: Any) -> None:
-        if not patches.is_active:
+        if not patches.is_active and not _is_for_llgx(grammar):
             original(self, model, grammar)
             return
+        # Also when the hook was taken back since this was looked up: llama.cpp would crash.
         constraint = sampler_for(model, grammar)
         if constraint is not None:
             constraint.add_to(self)
@@ -215,6 +216,13 @@ def _request(grammar: Any) -> tuple[Grammar | CompiledGrammar, OnError] | None:
             f"{type(grammar).__name__}"
         )
     return (grammar_of(text), on_error) if is_llgx_text(text) else None
+
+
+def _is_for_llgx(grammar: Any) -> bool:
+    try:
+        return _request(grammar) is not None
+    except LlgxError:
+        return False  # no grammar of either
 
 
 @functools.lru_cache(maxsize=64)

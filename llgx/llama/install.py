@@ -8,6 +8,7 @@ What is replaced, and what goes through it:
 ``llama_grammar.json_schema_to_gbnf``      ``LlamaGrammar.from_json_schema``, ``response_format``,
                                            ``tool_choice`` of a function, functionary, multimodal
 ``llama_grammar.JSON_GBNF``                JSON without a schema
+``LlamaGrammar.__init__``                  grammars that outlive the installation
 ``Llama.generate``                         jump-forward (see :mod:`llgx.llama.jump`)
 ``Llama.create_chat_completion``           ``response_format`` of type ``json_schema``, tools with
                                            "auto" and "required" (see :mod:`llgx.llama.tools`)
@@ -16,6 +17,10 @@ What is replaced, and what goes through it:
 The conversion of a schema cannot fail: it gives the text of a grammar for llgx with the schema in
 it, which is compiled where no handler of llama-cpp-python swallows errors and goes on with "any
 JSON": before the chat begins, and when the sampler chain is made.
+
+llama.cpp crashes on text that is for llgx. Where a grammar of llama-cpp-python is made with such
+text, the hook on ``grammar=`` therefore stays in place, as it does for those of llgx: a stream that
+was begun in a ``with`` block makes its sampler chain when it is first asked for a piece.
 
 Invariant: either all of it is in place or nothing. GBNF goes to llama.cpp as before.
 """
@@ -52,6 +57,7 @@ if TYPE_CHECKING:
 __all__ = ["Installation", "install", "uninstall"]
 
 _USER: Final = "install"
+_GRAMMARS: Final = "LlamaGrammar"
 _CHAT_PARAMETERS: Final = {
     "messages", "functions", "function_call", "tools", "tool_choice", "response_format", "grammar",
     "stream",
@@ -59,6 +65,8 @@ _CHAT_PARAMETERS: Final = {
 
 _lock = threading.RLock()
 _patches: Patches | None = None
+_blocks = 0  # ``with`` blocks that have not ended
+_ends_with_blocks = False  # whether one of them began the installation
 
 
 def install(*, jump_forward: bool = False) -> Installation:
@@ -70,6 +78,8 @@ def install(*, jump_forward: bool = False) -> Installation:
 
         with llgx.install():
             llm.create_chat_completion(messages, response_format={"type": "json_schema", ...})
+
+    Where blocks of several threads overlap, that is the end of the last one.
 
     With ``jump_forward`` text that a grammar forces is evaluated at once (:mod:`llgx.llama.jump`),
     for all grammars of llgx that do not say otherwise.
@@ -90,15 +100,19 @@ def install(*, jump_forward: bool = False) -> Installation:
         except BaseException:
             remove_hook(_USER)
             raise
-        return Installation(is_first=not was_active, jumped=jump_by_default(jump_forward))
+        jumped = jump_by_default(jump_forward)
+        return Installation(is_first=not was_active, jumps=jump_forward, jumped=jumped)
 
 
 def uninstall() -> None:
     """Take back what :func:`install` did. Grammars that were made keep working.
 
-    For a :class:`LlamaGrammar` of llgx the hook on ``grammar=`` stays in place.
+    For them the hook on ``grammar=`` stays in place: for a :class:`LlamaGrammar` of llgx, and for
+    one of llama-cpp-python whose text is for llgx, as ``response_format`` makes them.
     """
+    global _ends_with_blocks
     with _lock:
+        _ends_with_blocks = False
         if _patches is not None:
             _patches.undo()
         jump_by_default(False)
@@ -108,13 +122,27 @@ def uninstall() -> None:
 class Installation:
     """What :func:`install` returns; a context manager that takes the installation back."""
 
-    __slots__ = ("_is_first", "_jumped")
+    __slots__ = ("_entered", "_is_first", "_jumped", "_jumps")
 
-    def __init__(self, *, is_first: bool, jumped: bool) -> None:
+    def __init__(self, *, is_first: bool, jumps: bool, jumped: bool) -> None:
         self._is_first = is_first
-        self._jumped = jumped
+        self._jumps = jumps
+        self._jumped = jumped  # before
+        self._entered = 0
 
     def __enter__(self) -> Self:
+        global _blocks, _ends_with_blocks
+        with _lock:
+            self._entered += 1
+            _blocks += 1
+            # Another thread's block may have ended, and taken all back, since it was made.
+            if _patches is not None and not _patches.is_active:
+                add_hook(_USER)
+                _patches.apply()
+                jump_by_default(self._jumps)
+                _ends_with_blocks = True
+            elif self._is_first:
+                _ends_with_blocks = True
         return self
 
     def __exit__(
@@ -123,10 +151,17 @@ class Installation:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._is_first:
-            uninstall()
-        else:
-            jump_by_default(self._jumped)
+        global _blocks, _ends_with_blocks
+        with _lock:
+            if self._entered:
+                self._entered -= 1
+                _blocks -= 1
+            elif self._is_first:  # ExitStack.push does not enter
+                _ends_with_blocks = True
+            if _blocks == 0 and _ends_with_blocks:
+                uninstall()
+            elif not self._is_first:
+                jump_by_default(self._jumped)
 
 
 def _make_patches() -> Patches:
@@ -156,6 +191,7 @@ def _make_patches() -> Patches:
         patches.plan(module, "llama_sampler_init_grammar", functools.partial(_init, patches))
     patches.plan(llama_grammar, "json_schema_to_gbnf", _convert)
     patches.plan(llama_grammar, "JSON_GBNF", lambda original: JSON_OBJECT)
+    patches.plan(llama_grammar.LlamaGrammar, "__init__", _keeping)
     patches.plan(Llama, "create_chat_completion", functools.partial(_chat, patches))
     return patches
 
@@ -181,6 +217,17 @@ def _convert(original: Callable[..., str]) -> Callable[..., str]:
         return original(schema, prop_order) if prop_order else schema_text(schema)
 
     return json_schema_to_gbnf
+
+
+def _keeping(original: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(original)
+    def __init__(self: Any, *arguments: Any, **options: Any) -> None:
+        original(self, *arguments, **options)
+        text = getattr(self, "_grammar", None)
+        if isinstance(text, str) and is_llgx_text(text):
+            add_hook(_GRAMMARS)
+
+    return __init__
 
 
 def _chat(patches: Patches, original: Callable[..., Any]) -> Callable[..., Any]:
