@@ -8,6 +8,7 @@ are among those where it does.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -307,6 +308,25 @@ def test_stopping_criteria_are_asked_about_each_token(llm: llama_cpp.Llama) -> N
     seen, yielded = run(True, 1000)
     # Asked before the next one is yielded, and once more at the end of generation.
     assert seen == [yielded[:length] for length in range(len(yielded) + 1)]
+
+
+def test_stopping_criteria_are_shown_scores_in_long_runs(gemma_path: Path) -> None:
+    """A run of more tokens than a batch has rows takes several batches."""
+    llm = model(gemma_path, n_batch=8)
+    source = '%llguidance {}\nstart: "' + "a b c d " * 8 + '" /[0-9]/'
+    lengths: list[int] = []
+
+    def criterion(input_ids: Any, logits: Any) -> bool:
+        assert len(logits) == llm.n_vocab()
+        lengths.append(len(input_ids))
+        return False
+
+    criteria = llama_cpp.StoppingCriteriaList([criterion])
+    jumped = complete(llm, source, True, stopping_criteria=criteria)
+    # Once more at the end of the generation.
+    assert lengths[:-1] == list(range(lengths[0], lengths[0] + len(lengths) - 1))
+    assert re.fullmatch("(a b c d ){8}[0-9]", jumped["text"])
+    llm.close()
 
 
 def test_a_full_context(llm: llama_cpp.Llama) -> None:

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
@@ -132,7 +133,9 @@ def generate_with_jumps(
                 # As much as there is room for behind the token itself.
                 room = llm._n_ctx - llm.n_tokens - 1
                 substitute.planned.extend(ahead[: max(0, room)])
-                token = inner.send(list(substitute.planned) if ahead else None)
+                # Stopping criteria are shown a row of scores for each token of a batch.
+                rows = None if stopping_criteria is None else len(llm.scores)
+                token = inner.send(substitute.next_batch(rows))
             elif substitute.planned:
                 raise LlgxError(_SENT)
             else:
@@ -192,7 +195,9 @@ class _Substitute:
     end; no class is changed.
     """
 
-    __slots__ = ("_arbiter", "_insert", "_previous", "_sampler", "matcher", "planned", "rest")
+    __slots__ = (
+        "_arbiter", "_evaluated", "_insert", "_previous", "_sampler", "matcher", "planned", "rest",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -202,6 +207,7 @@ class _Substitute:
     ) -> None:
         self.matcher = matcher  # past all tokens that were yielded
         self.planned: deque[int] = deque()  # to be accepted at the next places
+        self._evaluated = 0  # how many of these are
         self.rest: list[int] | None = None  # what the arbiter wants after the token it set
         self._arbiter = arbiter
         self._insert = insert
@@ -238,6 +244,7 @@ class _Substitute:
         sampler = self._sampler()
         if self.planned:
             token = self.planned.popleft()
+            self._evaluated = max(0, self._evaluated - 1)
             if self.rest is None:
                 sampler.accept(token)
             return token
@@ -251,6 +258,15 @@ class _Substitute:
                 token = settled[0]
                 self.rest = settled[1:]
         return token
+
+    def next_batch(self, most: int | None) -> list[int] | None:
+        """What of the planned tokens is to be evaluated now, no more than ``most``; None where
+        those that were are not used up, or nothing is planned."""
+        if self._evaluated or not self.planned:
+            return None
+        batch = list(itertools.islice(self.planned, most))
+        self._evaluated = len(batch)
+        return batch
 
     def follow(self, token: int) -> bool:
         """Move past ``token``; False where the grammar does not allow it or a limit is passed,
