@@ -4,6 +4,7 @@ llama-cpp-python that they go around, pinned as they are today."""
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import json
 import warnings
@@ -322,6 +323,49 @@ def test_parts_of_models(annotation: Any, value: Any, expected: Any) -> None:
     assert plain(_as_type(annotation, value)) == expected
 
 
+def test_another_call_on_a_model_whose_stream_is_open(llm: llama_cpp.Llama) -> None:
+    """It would go on with the grammar of the stream, and the stream with its tokens."""
+    stream = llgx.stream(llm, "Numbers: ", "%llguidance {}\nstart: /[0-9]{40}/", temperature=0)
+    next(stream)
+    with pytest.raises(llgx.LlgxError, match="generating already"):
+        llm.create_completion("Once upon a time", max_tokens=4)
+    assert list(stream)
+    assert stream.result is not None
+    assert stream.result.is_complete
+    assert llm.create_completion("Once upon a time", max_tokens=4)
+
+
+def test_a_wrapper_around_generate_is_called(
+    llm: llama_cpp.Llama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with llgx.install(jump_forward=True):
+        calls = []
+        inner = llama_cpp.Llama.generate
+
+        @functools.wraps(inner)
+        def generate(self: Any, *arguments: Any, **options: Any) -> Any:
+            calls.append(arguments)
+            return inner(self, *arguments, **options)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(llama_cpp.Llama, "generate", generate)
+            assert llgx.generate(llm, PROMPT, Person, max_tokens=60, closing=True).is_complete
+    assert len(calls) == 1
+    assert "_init_sampler" not in vars(llm)
+
+
+@pytest.mark.parametrize("depth", [500, 100_000])
+def test_schemas_that_nest_too_deep(depth: int) -> None:
+    text = '{"items":' * depth + "{}" + "}" * depth
+    with pytest.raises((llgx.SchemaError, llgx.LimitError)):
+        llgx.generate(None, PROMPT, text)
+    schema: dict[str, Any] = {}
+    for _ in range(depth):
+        schema = {"items": schema}
+    with pytest.raises((llgx.SchemaError, llgx.LimitError)):
+        llgx.generate(None, PROMPT, schema)
+
+
 # --- Closing --------------------------------------------------------------------------------------
 
 
@@ -343,6 +387,17 @@ def test_no_budget_cuts_a_text(llm: llama_cpp.Llama, temperature: float) -> None
         assert len(result.value) >= 3
         closed += result.is_closed
     assert closed
+
+
+def test_the_budget_after_an_empty_prompt(llm: llama_cpp.Llama) -> None:
+    """llama-cpp-python counts the token that it puts in place of the prompt."""
+    for budget in (9, 14):
+        result = llgx.generate(llm, "", LIST, temperature=1.5, max_tokens=budget, closing=True)
+        assert result.is_complete
+    result = llgx.generate(llm, "", "%llguidance {}\nstart: /a{2}/", max_tokens=3, closing=True)
+    assert result.text == "aa"
+    with pytest.raises(llgx.LlgxError, match="room for 0"):
+        llgx.generate(llm, "", "%llguidance {}\nstart: /a{2}/", max_tokens=1, closing=True)
 
 
 def test_closing_in_a_stream_of_a_chat(llm: llama_cpp.Llama) -> None:

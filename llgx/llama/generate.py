@@ -31,7 +31,7 @@ from llgx.errors import LlgxError
 from llgx.grammar import Grammar
 from llgx.llama.closing import Closing
 from llgx.llama.jump import generate_with_jumps
-from llgx.llama.schemas import WHITESPACE
+from llgx.llama.schemas import WHITESPACE, dump
 from llgx.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -47,6 +47,10 @@ T = TypeVar("T")
 Prompt: TypeAlias = str | Sequence[int] | Sequence[Mapping[str, Any]]
 
 _KEPT_GRAMMARS: Final = 64
+_BUSY: Final = (
+    "this model is generating already; one Llama serves one call at a time. A stream is over when "
+    "its last object was taken, and when it is closed"
+)
 
 # What thinking models put around their thoughts, as it stands in their chat templates.
 _MARKERS: Final = (
@@ -280,7 +284,7 @@ class _Output:
                 return cls(_from_schema(output), json.loads, _read_part)
             return cls(_from_text(output), str, str)
         if isinstance(output, (dict, bool)):
-            return cls(_from_schema(json.dumps(output)), json.loads, _read_part)
+            return cls(_from_schema(dump(output)), json.loads, _read_part)
         if isinstance(output, (list, tuple)):
             return cls(Grammar.from_choices(output), str, str)
         return cls._of_type(output)
@@ -311,7 +315,7 @@ def _is_schema(text: str) -> bool:
         return False
     try:
         return "grammars" not in json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return True  # the reader of schemas says what is wrong with it
 
 
@@ -460,6 +464,8 @@ class _Call:
         self._jump_forward = jump_forward
         self._compiled: CompiledGrammar | None = None
         self._is_entered = False
+        self._is_generating = False
+        self._spent = 0  # tokens of the budget that are no tokens of the answer
         limited = self._reasoning is not None and self._reasoning.max_tokens is not None
         if closing or limited:
             what = "closing=True" if closing else "a budget for reasoning"
@@ -478,7 +484,7 @@ class _Call:
     def __enter__(self) -> Self:
         present = vars(self.llm)
         if "generate" in present or "create_completion" in present:
-            raise LlgxError("this model is generating already; one Llama serves one call at a time")
+            raise LlgxError(_BUSY)
         self.llm.generate = self._generate
         self.llm.create_completion = self._create_completion
         self._is_entered = True
@@ -508,22 +514,25 @@ class _Call:
             self._stops = [s for s in ([stop] if isinstance(stop, str) else stop) if s]
             options["stop"] = self._stops
         prompt = arguments[0] if arguments else options.get("prompt")
+        # llama-cpp-python begins a completion of nothing with the token at the beginning of texts.
+        self._spent = 0 if prompt else 1
         if self._compiled is None:
             self._compiled = self._compile(self._with_reasoning(prompt))
-        options["grammar"] = LlamaGrammar.from_grammar(self._compiled)
+        options["grammar"] = grammar = LlamaGrammar.from_grammar(self._compiled)
+        # Not by what may be installed for the class: this has its own.
+        grammar.jump_forward = False
         return type(self.llm).create_completion(self.llm, *arguments, **options)
 
     def _generate(self, tokens: Sequence[int], *arguments: Any, **options: Any) -> Iterator[int]:
-        method = type(self.llm).generate
         compiled = self._compiled
         assert compiled is not None
-        # Not through the jump-forward that may be installed for the class: this is its own.
-        method = getattr(method, "__wrapped__", method)
-        inner = method(self.llm, tokens, *arguments, **options)
+        if self._is_generating:
+            raise LlgxError(_BUSY)
+        inner = type(self.llm).generate(self.llm, tokens, *arguments, **options)
         if self._wants_closing:
             room = self.llm.n_ctx() - len(tokens)
             budget = self.max_tokens if self.max_tokens and self.max_tokens > 0 else room
-            self._closing = Closing(compiled, min(budget, room))
+            self._closing = Closing(compiled, min(budget, room) - self._spent)
         if getattr(self.llm, "draft_model", None) is None and not options.get("logits_processor"):
             inner = generate_with_jumps(
                 self.llm,
@@ -534,10 +543,14 @@ class _Call:
                 insert=None if self._reasoning is None else self._end_of_reasoning,
                 stopping_criteria=options.get("stopping_criteria"),
             )
-        with contextlib.closing(inner):
-            for token in inner:
-                self.tokens.append(token)
-                yield token
+        self._is_generating = True
+        try:
+            with contextlib.closing(inner):
+                for token in inner:
+                    self.tokens.append(token)
+                    yield token
+        finally:
+            self._is_generating = False
 
     # -------------------------------------------------------------- reasoning
 
