@@ -13,10 +13,16 @@ texts that may not come again, one context for each text. Of them only a few are
 state between lexemes, and within the lexemes after one such, at each of their lengths. That is
 enough to find a key that is not taken yet.
 
+Where much may come that need not (an object that may have more keys than the schema names, with any
+value), the texts of one length are too many for that. What is not found within ``limit`` states is
+searched again, best-first: those states first that are near to the start and to the end, which is
+told by the fewest terminals that are still to come (Hart, Nilsson, Raphael, "A formal basis for the
+heuristic determination of minimum cost paths", 1968, with more weight on the way ahead).
+
 Invariant: a way that is returned is one that the grammar allows, token by token, and its end is
 complete. It need not be the shortest possible; only the first search from a state without known
-ones around it finds that in bytes. No way is returned where none is found within ``limit`` states;
-nothing is kept of such a search.
+ones around it, if it takes no second one, finds that in bytes. No way is returned where none is
+found within ``limit`` states twice; nothing is kept of such a search.
 
 Cost: about 2 µs for each state that is visited, with scopes some 100. The engine's
 lock is held meanwhile, the GIL is not. Memory: 16 bytes for each state that is known.
@@ -27,6 +33,7 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memset
 
 from llgx._compiled cimport CompiledGrammar
+from llgx._earley cimport Parser, Shape, parser_origin, row_accepts, row_t
 from llgx._memory cimport (
     FAULT_MEMORY, NONE, Map, Words, fault_set, map_clear, map_free, map_get, map_put, words_free,
     words_push,
@@ -41,12 +48,18 @@ cdef enum:
     BETWEEN = 3   # between lexemes
     WITHIN = 4    # within a lexeme, at one length, after one state between lexemes
     MOST_KNOWN = 1 << 20
+    # Of the second search:
+    RANKS = 1 << 14
+    WEIGHT = 4    # of a terminal that is still to come, in tokens
+    DEEPEST = 256 # derivations that are looked into, one within another
+    FAR = 4096    # terminals; more are not told apart
 
 cdef struct Visit:
     Step step
     uint32_t before      # index of the visit that led here; NONE for the first
     uint32_t origin      # index of the last visit between lexemes
     uint32_t depth
+    uint32_t next        # visit of the same rank to be looked at after this one
 
 # Representatives of byte classes, best first.
 cdef bytes _PREFERRED = (
@@ -71,6 +84,8 @@ cdef class Endings:
     cdef Map known               # (row and state, context) -> index in next and left
     cdef Words next              # by known state: the token to take
     cdef Words left              # by known state: tokens to the end
+    cdef uint32_t* ranks         # of the second search: by rank, the visit to look at
+    cdef uint32_t* fewest        # by rule: terminals of its shortest derivation
 
     def __cinit__(self, compiled, limit=4_000):
         if not isinstance(compiled, CompiledGrammar):
@@ -87,12 +102,17 @@ cdef class Endings:
         cdef CompiledGrammar grammar = compiled
         self.max_tokens = None if grammar.program.max_tokens == NONE else grammar.program.max_tokens
         self.scratch = <uint64_t*>malloc((grammar.engine.words + 1) * sizeof(uint64_t))
-        if self.scratch == NULL:
+        self.ranks = <uint32_t*>malloc(RANKS * sizeof(uint32_t))
+        self.fewest = <uint32_t*>malloc((grammar.engine.parser.rule_count + 1) * sizeof(uint32_t))
+        if self.scratch == NULL or self.ranks == NULL or self.fewest == NULL:
             raise MemoryError
+        self._count_terminals(&grammar.engine.parser)
         self._choose_candidates(grammar)
 
     def __dealloc__(self):
         free(self.scratch)
+        free(self.ranks)
+        free(self.fewest)
         words_free(&self.candidates)
         words_free(&self.next)
         words_free(&self.left)
@@ -152,21 +172,29 @@ cdef class Endings:
                 self.left.size = 0
             self.program = &grammar.program
             with nogil:
-                reached = self._search(&start, &found)
+                reached = self._search(&start, &found, NULL)
+                if not reached and self.program.engine.fault.code == 0:
+                    found.size = 0
+                    reached = self._search(&start, &found, self.ranks)
             grammar.release()
             return [found.at[i] for i in range(found.size)] if reached else None
         finally:
             words_free(&found)
 
-    cdef bint _search(self, Step* start, Words* found) noexcept nogil:
-        """Append a way from ``start`` to ``found``; whether there is one. The lock is held."""
+    cdef bint _search(self, Step* start, Words* found, uint32_t* ranks) noexcept nogil:
+        """Append a way from ``start`` to ``found``; whether there is one. The lock is held.
+
+        Without ``ranks`` breadth-first; else by them, room for RANKS.
+        """
         cdef Program* program = self.program
-        cdef Map visited, crowds
+        cdef Map visited, crowds, ahead
+        cdef uint32_t rank, lowest = RANKS
         cdef Visit* visits = NULL
         cdef Visit* at
         cdef Visit* grown
         cdef Step after
-        cdef uint32_t room = 256, count = 1, head = 0, i, index, best = NONE, shortest = NONE
+        cdef uint32_t room = 256, count = 1, looked_at = 0, head = 0, i, index
+        cdef uint32_t best = NONE, shortest = NONE
         cdef uint32_t limit = self.limit
         if step_accepts(program, start):
             return program.engine.fault.code == 0
@@ -174,6 +202,9 @@ cdef class Endings:
             return self._follow(start, found)
         memset(&visited, 0, sizeof(Map))
         memset(&crowds, 0, sizeof(Map))
+        memset(&ahead, 0, sizeof(Map))
+        if ranks != NULL:
+            memset(ranks, 0xFF, RANKS * sizeof(uint32_t))  # NONE
         visits = <Visit*>malloc(room * sizeof(Visit))
         if visits == NULL:
             fault_set(&program.engine.fault, FAULT_MEMORY)
@@ -184,7 +215,8 @@ cdef class Endings:
         visits[0].depth = 0
         map_put(&visited, _high(start), start.context, 0)
         # `best` is the visit whose state is known, or complete, with the shortest way through it.
-        while head < count and head < limit and visits[head].depth + 1 < shortest:
+        while head < count and looked_at < limit and visits[head].depth + 1 < shortest:
+            looked_at += 1
             for i in range(self.candidates.size):
                 after = visits[head].step
                 if step_advance(program, &after, self.candidates.at[i], self.scratch) >= 0:
@@ -223,10 +255,28 @@ cdef class Endings:
                         limit = count + DETOUR
                     shortest = at.depth + index
                     best = count
+                if ranks != NULL:
+                    rank = at.depth
+                    if program.engine.exact == NULL and after.row != NONE:
+                        rank += WEIGHT * self._ahead(&ahead, after.row, NONE, DEEPEST)
+                    rank = min(rank, <uint32_t>(RANKS - 1))
+                    at.next = ranks[rank]
+                    ranks[rank] = count
+                    lowest = min(lowest, rank)
                 count += 1
             if program.engine.fault.code:
                 break
-            head += 1
+            if ranks == NULL:
+                head = looked_at
+                continue
+            if best != NONE:
+                break
+            while lowest < RANKS and ranks[lowest] == NONE:
+                lowest += 1
+            if lowest == RANKS:
+                break
+            head = ranks[lowest]
+            ranks[lowest] = visits[head].next
         if best != NONE and program.engine.fault.code == 0:
             after = visits[best].step
             if self._keep(visits, best, shortest) < 0:
@@ -236,8 +286,58 @@ cdef class Endings:
                 self._follow(&after, found)
         map_free(&visited)
         map_free(&crowds)
+        map_free(&ahead)
         free(visits)
         return best != NONE and program.engine.fault.code == 0
+
+    cdef void _count_terminals(self, const Parser* ps) noexcept:
+        """Fill ``fewest``. Linear in the grammar for each level of rules in one another."""
+        cdef uint32_t rule, production, rest
+        cdef bint changed = True
+        for rule in range(ps.rule_count):
+            self.fewest[rule] = FAR
+        while changed:
+            changed = False
+            for rule in range(ps.rule_count):
+                for production in range(ps.rules[rule], ps.rules[rule + 1]):
+                    rest = self._rest(ps, ps.productions[production].place)
+                    if rest < self.fewest[rule]:
+                        self.fewest[rule] = rest
+                        changed = True
+
+    cdef uint32_t _rest(self, const Parser* ps, uint32_t place) noexcept nogil:
+        """Terminals from ``place`` to the end of its production, at the least."""
+        cdef uint32_t count = 0
+        while ps.symbols[place] != NONE and count < FAR:
+            count += 1 if ps.symbols[place] & 1 else self.fewest[ps.symbols[place] >> 1]
+            place += 1
+        return min(count, <uint32_t>FAR)
+
+    cdef uint32_t _ahead(self, Map* ahead, row_t row, uint32_t rule, uint32_t room) noexcept nogil:
+        """Terminals from ``row`` to the end of the text, at the least, about; after ``rule``, where
+        that is not NONE, which began in ``row``. What was counted is kept in ``ahead``."""
+        cdef const Parser* ps = &self.program.engine.parser
+        cdef const Shape* shape = &ps.shapes[ps.rows[row].shape]
+        cdef const uint32_t* item
+        cdef uint32_t i, count, least = map_get(ahead, row, rule)
+        if least != NONE:
+            return least
+        if room == 0 or (rule == NONE and row_accepts(ps, row)):
+            return 0
+        map_put(ahead, row, rule, FAR)  # for ways that come back here
+        least = FAR
+        for i in range(shape.count):
+            item = shape.items + <size_t>i * ps.stride
+            if rule != NONE and item[0] != 2 * rule:
+                continue
+            count = self._rest(ps, item[1] if rule == NONE else item[1] + 1)
+            if count < least and ps.owner[item[1]] != ps.start_rule:
+                count += self._ahead(
+                    ahead, parser_origin(ps, row, item), ps.owner[item[1]], room - 1
+                )
+            least = min(least, count)
+        map_put(ahead, row, rule, least)  # where memory is out it is not kept
+        return least
 
     cdef bint _is_crowded(self, Map* crowds, Visit* before, Step* after) noexcept nogil:
         """Whether enough contexts were tried in the state of ``after``; if not, it is one more."""
