@@ -271,6 +271,16 @@ class Grammar:
         ir = compile_reasoning(self._ir, end=end, begin=begin, max_tokens=max_tokens)
         return type(self)(ir, source=self.source)
 
+    def __copy__(self) -> Grammar:
+        return self  # immutable
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Grammar:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The lock and what was compiled stay here.
+        return _unpickled, (type(self), self._ir, self.source)
+
     @property
     def ir(self) -> GrammarIR:
         """The description. Not to be changed."""
@@ -324,3 +334,7 @@ class Grammar:
         return (
             f"<llgx.Grammar of {len(self._ir.rules)} rules and {len(self._ir.terminals)} terminals>"
         )
+
+
+def _unpickled(kind: type[Grammar], ir: GrammarIR, source: str) -> Grammar:
+    return kind(ir, source=source)

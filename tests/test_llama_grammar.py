@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import gc
 import json
+import pickle
 import re
 import subprocess
 import sys
@@ -77,6 +79,25 @@ def test_every_way_of_sampling(llm: llama_cpp.Llama, sampling: dict[str, Any]) -
     grammar = LlamaGrammar.from_string(DATE)
     for seed in range(2):  # and a fresh state each time
         assert re.fullmatch(DATE_REGEX, complete(llm, grammar, seed=seed, **sampling))
+
+
+@pytest.mark.parametrize(
+    "make", [copy.copy, copy.deepcopy, lambda grammar: pickle.loads(pickle.dumps(grammar))]
+)
+def test_copies_say_the_same(make: Any) -> None:
+    """Frameworks copy the arguments that they are given, and send them to other processes."""
+    schema = {"type": "object", "properties": {"a": {"pattern": "^(?=x)"}, "b": {"$ref": "#"}}}
+    grammars = [
+        LlamaGrammar.from_json_schema(schema),
+        LlamaGrammar.from_gbnf('root ::= root "a"|"b"'),
+    ]
+    for grammar in grammars:
+        copied = make(grammar)
+        assert type(copied) is LlamaGrammar
+        assert copied.grammar.ir == grammar.grammar.ir  # type: ignore[union-attr]
+        assert copied._grammar == grammar._grammar
+        assert make(grammar.grammar).source == grammar.grammar.source  # type: ignore[union-attr]
+    assert make(LlamaGrammar.from_string('root ::= "a"')).grammar is None
 
 
 def test_each_way_to_make_one(llm: llama_cpp.Llama, tmp_path: Path) -> None:
