@@ -36,6 +36,7 @@ from llgx.grammar import Grammar
 from llgx.llama.gbnf_guard import check_gbnf, refused_by_llama_cpp
 from llgx.llama.hooks import grammar_of, is_llgx_text
 from llgx.llama.schemas import dump, schema_text
+from llgx.llama.tools import check_tools
 from llgx.vocabulary import Vocabulary
 
 __all__ = ["create_app", "main"]
@@ -177,6 +178,9 @@ def _constraints(body: Any) -> Iterator[tuple[str, Callable[[], Grammar | str | 
         schema = described.get("schema") if isinstance(described, Mapping) else None
     if schema is not None:
         yield "response_format", functools.partial(_schema, schema)
+    tools = getattr(body, "tools", None)
+    if tools and getattr(body, "tool_choice", None) in (None, "auto", "required"):
+        yield "tools", functools.partial(check_tools, tools)
     for name, parameters in _functions(body):
         if parameters is not None:
             yield f"tools ({name})", functools.partial(_schema, parameters)

@@ -279,6 +279,20 @@ def test_no_calls_are_wanted(llm: llama_cpp.Llama) -> None:
     assert chat(llm, tools=TOOLS, grammar=grammar)["message"]["content"].isdigit()
 
 
+def test_a_name_may_hold_the_mark_of_calls() -> None:
+    tokens = [bytes([byte]) for byte in range(256)] + [b"<eos>", b"<tool_call>", b"</tool_call>"]
+    vocabulary = llgx.Vocabulary.from_tokens(tokens, eog=[256], special=[256, 257, 258])
+    name = 'a"<tool_call>\\'
+    schema = {"const": {}}
+    grammar = tools._grammar(tools._MARKED, [(name, schema)], vocabulary, is_required=True)
+    matcher = llgx.Matcher(grammar.compile(vocabulary))
+    assert matcher.try_consume([257]) == 1
+    text = f'\n{{"name": {json.dumps(name)}, "arguments": {{}}}}\n'.encode()
+    assert matcher.try_consume(text) == len(text)
+    assert matcher.try_consume([258]) == 1
+    assert matcher.is_accepting()
+
+
 @pytest.mark.usefixtures("installed")
 def test_wrong_tools(llm: llama_cpp.Llama) -> None:
     wrong: list[Any] = [

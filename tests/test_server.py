@@ -207,6 +207,20 @@ FAULTY: Any = [
         "tools (f)",
         "strin",
     ),
+    (
+        {"tools": 2 * [{"type": "function", "function": {"name": "f", "parameters": {}}}]},
+        "tools",
+        "two tools",
+    ),
+    (
+        {
+            "tools": [
+                {"type": "function", "function": {"name": "f", "parameters": {"type": "string"}}}
+            ]
+        },
+        "tools",
+        "arguments are an object",
+    ),
 ]
 
 

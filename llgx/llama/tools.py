@@ -29,7 +29,14 @@ from llgx.structural_tag import StructuralTag
 from llgx.token_sets import special_names
 from llgx.vocabulary import Vocabulary
 
-__all__ = ["Plan", "check_chosen", "has_own_tools", "plan_calls", "with_parameters"]
+__all__ = [
+    "Plan",
+    "check_chosen",
+    "check_tools",
+    "has_own_tools",
+    "plan_calls",
+    "with_parameters",
+]
 
 # Their handlers know "auto" and "required" themselves.
 _OWN_TOOLS: Final = frozenset(
@@ -72,6 +79,12 @@ def check_chosen(llm: Any, tools: Sequence[Any], choice: Mapping[str, Any]) -> N
     for name, schema in _functions(tools):
         if isinstance(function, Mapping) and function.get("name") == name:
             compiled_for(grammar_of(schema_text(dump(schema))), vocabulary_with_end(llm))
+
+
+def check_tools(tools: Sequence[Any]) -> None:
+    """Raise :class:`GrammarError` or :class:`SchemaError` for what are no tools, two of one name
+    included. Schemas are not compiled."""
+    _functions(tools)
 
 
 def with_parameters(tools: Sequence[Any]) -> list[Any]:
@@ -194,11 +207,11 @@ def _marked(form: Format, text: str, names: Mapping[bytes, Sequence[int]]) -> st
     parts = []
     for mark in (form.mark, form.mark.replace("<", "</")):
         if mark and mark.encode() in names and mark in text:
-            before, after = text.split(mark)
-            parts = [before, f"({_quoted(mark)} | {mark})", after]
-            return " ".join(
-                part if part.startswith("(") else _quoted(part) for part in parts if part
-            )
+            # Only the one that the format itself has: a name may hold one too.
+            before, _, after = text.partition(mark)
+            parts = [_quoted(before) if before else "", f"({_quoted(mark)} | {mark})"]
+            parts.append(_quoted(after) if after else "")
+            return " ".join(filter(None, parts))
     return _quoted(text)
 
 
