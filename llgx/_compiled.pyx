@@ -178,6 +178,8 @@ cdef class CompiledGrammar:
             | (FORCED_RUNS if shortcuts.forced_runs else 0)
             | (SHARED_PLANS if shortcuts.shared_plans else 0)
         )
+        self.engine.lexer.twins = shortcuts.twin_states
+        self.engine.lexer.rx.through_and = shortcuts.saturated_intersections
         return 0
 
     cdef int _read_terminals(self, ir) except -1:

@@ -10,7 +10,7 @@ Invariant: a verdict is right or, with a fault set, not kept. Cost: bounded by a
 derivatives (``Regex.step_limit``), not by time.
 """
 
-from libc.stdint cimport uint32_t, uint8_t
+from libc.stdint cimport uint32_t, uint64_t, uint8_t
 from libc.string cimport memset
 
 from llgx._memory cimport (
@@ -19,8 +19,9 @@ from llgx._memory cimport (
 )
 from llgx._regex cimport (
     ALT_KIND, CONCAT_KIND, EMPTY, EPSILON, EXTENDABLE, EXTENDABLE_KNOWN, HARD, LIVE, LIVE_KNOWN,
-    NULLABLE, REPEAT_KIND, Regex, node_t, regex_derive, regex_words,
+    NULLABLE, REPEAT_KIND, Regex, node_t, regex_derive, regex_first, regex_words,
 )
+from llgx._saturation cimport regex_saturate, saturation_helps
 
 
 cdef inline int _verdict(const Regex* rx, node_t node) noexcept nogil:
@@ -35,34 +36,62 @@ cdef inline int _verdict(const Regex* rx, node_t node) noexcept nogil:
     return -1
 
 
+cdef inline void _push(
+    Regex* rx, Words* todo, uint32_t node, uint32_t parent, uint32_t place
+) noexcept nogil:
+    if words_push(todo, node) < 0 or words_push(todo, parent) < 0 or words_push(todo, place) < 0:
+        fault_set(rx.fault, FAULT_MEMORY)
+
+
 cdef bint regex_is_live(Regex* rx, node_t node) noexcept nogil:
     """Whether ``node`` matches any string. Exact; every node of the search keeps its verdict.
 
     An edge leads from a node to nodes each of which, if live, makes it live; a node all of whose
     edges lead to empty nodes is empty. So the nodes seen are all empty when none of them is live.
     """
-    cdef Words todo            # pairs: node, index of its parent in ``seen``
+    cdef Words todo            # triples: node, index of its parent in ``seen``, NONE; or what is left
+                               # to derive of a node: NONE, its index in ``seen``, byte class
     cdef Words seen            # pairs: node, index of its parent in ``seen``
     cdef Map known
     cdef const uint32_t* words
-    cdef uint32_t i, length, at, parent
+    cdef const uint64_t* first
+    cdef uint32_t i, length, at, parent, place
     cdef node_t child
     cdef int verdict = _verdict(rx, node)
     cdef bint live = False
     if verdict >= 0:
         return verdict
+    if saturation_helps(rx, node):
+        child = regex_saturate(rx, node)
+        if child != EMPTY and not rx.info[child].flags & HARD:
+            # What stands for it is not empty.
+            rx.info[node].flags |= LIVE_KNOWN | LIVE
+            return True
     if rx.live_depth == 0:
         rx.live_steps = 0
     rx.live_depth += 1
     memset(&todo, 0, sizeof(Words))
     memset(&seen, 0, sizeof(Words))
     memset(&known, 0, sizeof(Map))
-    if words_push(&todo, node) < 0 or words_push(&todo, NONE) < 0:
-        fault_set(rx.fault, FAULT_MEMORY)
+    _push(rx, &todo, node, NONE, NONE)
     while todo.size and not rx.fault.code:
-        parent = todo.at[todo.size - 1]
-        child = todo.at[todo.size - 2]
-        todo.size -= 2
+        todo.size -= 3
+        child = todo.at[todo.size]
+        parent = todo.at[todo.size + 1]
+        if child == NONE:
+            # The next byte class: most nodes are live, and one way is enough.
+            place = todo.at[todo.size + 2]
+            first = regex_first(rx, seen.at[2 * parent])
+            while first != NULL and place < rx.class_count \
+                    and not (first[place >> 6] >> (place & 63)) & 1:
+                place += 1
+            if first == NULL or place == rx.class_count:
+                continue
+            child = regex_derive(rx, seen.at[2 * parent], place)
+            _push(rx, &todo, NONE, parent, place + 1)
+            rx.live_steps += 1
+            if rx.live_steps > rx.step_limit:
+                fault_set(rx.fault, FAULT_EMPTINESS)
         verdict = _verdict(rx, child)
         if verdict == 0 or map_get(&known, 0, child) != NONE:
             continue
@@ -81,21 +110,14 @@ cdef bint regex_is_live(Regex* rx, node_t node) noexcept nogil:
         length = rx.nodes.entries[child].length
         if words[0] == ALT_KIND:
             for i in range(1, length):
-                if words_push(&todo, words[i]) < 0 or words_push(&todo, at) < 0:
-                    fault_set(rx.fault, FAULT_MEMORY)
+                _push(rx, &todo, words[i], at, NONE)
         elif words[0] == CONCAT_KIND:
             if regex_is_live(rx, words[2]):
-                if words_push(&todo, words[1]) < 0 or words_push(&todo, at) < 0:
-                    fault_set(rx.fault, FAULT_MEMORY)
+                _push(rx, &todo, words[1], at, NONE)
         elif words[0] == REPEAT_KIND:
-            if words_push(&todo, words[1]) < 0 or words_push(&todo, at) < 0:
-                fault_set(rx.fault, FAULT_MEMORY)
+            _push(rx, &todo, words[1], at, NONE)
         else:
-            for i in range(rx.class_count):
-                rx.live_steps += 1
-                child = regex_derive(rx, seen.at[2 * at], i)
-                if words_push(&todo, child) < 0 or words_push(&todo, at) < 0:
-                    fault_set(rx.fault, FAULT_MEMORY)
+            _push(rx, &todo, NONE, at, 0)
         rx.live_steps += 1
         if rx.live_steps > rx.step_limit:
             fault_set(rx.fault, FAULT_EMPTINESS)

@@ -24,7 +24,7 @@ filter costs about 0.1 µs for each token that ends the lexeme in progress.
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from llgx._earley cimport parser_scan, row_state, row_t
 from llgx._engine cimport (
@@ -53,6 +53,7 @@ from llgx._trie cimport Spans, Trie, child_byte, child_node, tokens_end
 cdef enum:
     WALK_WORDS = 4
     PLACE_WORDS = 5
+    LONG_SPANS = 1024    # tokens of a list from which on those inside a lexeme are told apart first
 
 
 cdef void scopes_forget(Scopes* scopes) noexcept nogil:
@@ -337,6 +338,36 @@ cdef inline void _note(Engine* engine, Words* words, uint32_t value) noexcept no
         fault_set(&engine.fault, FAULT_MEMORY)
 
 
+cdef uint64_t* _outside(Engine* engine, state_t state, const uint64_t* bits) noexcept nogil:
+    """Those tokens of a mask that may end the lexeme in progress, or more, as a bitset to be freed;
+    NULL with a fault set."""
+    cdef uint32_t index = inside_of(engine, 0, lexer_saturate(&engine.lexer, state))
+    cdef const Inside* inside
+    cdef const Base* base
+    cdef const Trie* trie = &engine.pool.trie
+    cdef uint64_t* left
+    cdef uint32_t i, j, k, token, word
+    if index == NONE:
+        return NULL
+    inside = &engine.insides[index]
+    left = <uint64_t*>malloc((engine.words + 1) * sizeof(uint64_t))
+    if left == NULL:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NULL
+    memcpy(left, bits, engine.words * sizeof(uint64_t))
+    for i in range(inside.base_count):
+        base = &inside.bases[i]
+        for word in range(engine.words):
+            left[word] &= ~base.bits[word]
+    for i in range(inside.base_count):
+        base = &inside.bases[i]
+        for j in range(base.removed, base.removed_end, 2):
+            for k in range(inside.removed[j], inside.removed[j + 1]):
+                token = trie.tokens[k]
+                left[token >> 6] |= bits[token >> 6] & (<uint64_t>1 << (token & 63))
+    return left
+
+
 cdef bint _try_tokens(
     Engine* engine, row_t row, state_t state, bint fresh, const Spans* spans, const uint64_t* bits,
     uint32_t* closes, texts_t* texts
@@ -396,6 +427,8 @@ cdef uint32_t _make_suspects(
     """The suspects among the tokens of a mask; their list, 0 for none."""
     cdef Scopes* scopes = engine.scopes
     cdef uint32_t i, index, openings = 0, closes = 0
+    cdef uint64_t* left
+    cdef const Spans* spans
     cdef texts_t texts = NO_TEXTS
     if scopes.spans[0] == NULL and not _ask_spans(engine):
         return 0
@@ -403,10 +436,15 @@ cdef uint32_t _make_suspects(
     scopes.texts_found.size = 0  # the others
     scopes.opening.size = 0
     # What may end a distinct lexeme may hold one too.
-    if not _try_tokens(
-        engine, row, state, fresh, scopes.spans[0] if scopes.spans[2] == NULL else scopes.spans[2],
-        bits, &closes, &texts
-    ):
+    spans = scopes.spans[0] if scopes.spans[2] == NULL else scopes.spans[2]
+    if spans.count > LONG_SPANS:
+        left = _outside(engine, state, bits)
+        if left != NULL:
+            _try_tokens(engine, row, state, fresh, spans, left, &closes, &texts)
+        free(left)
+    else:
+        _try_tokens(engine, row, state, fresh, spans, bits, &closes, &texts)
+    if engine.fault.code:
         return 0
     if scopes.spans[1] != NULL and not _try_tokens(
         engine, row, state, fresh, scopes.spans[1], bits, &closes, &texts

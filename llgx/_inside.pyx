@@ -40,7 +40,8 @@ from llgx._memory cimport (
     map_put, words_push,
 )
 from llgx._trie cimport (
-    Table, Trie, child_byte, child_node, table_acquire, table_split, table_window, tokens_end,
+    Table, Trie, child_byte, child_node, table_acquire, table_split, table_suffixes,
+    table_window, tokens_end,
 )
 
 
@@ -88,13 +89,12 @@ cdef uint32_t site_of(
 
 
 cdef Table* table_of(
-    Engine* engine, Table* parent, uint32_t root, const LoopKey* key
+    Engine* engine, Table* parent, Trie* trie, uint32_t root, const LoopKey* key
 ) noexcept nogil:
     """A table of the pool, held until the engine is freed."""
     cdef Table* table
     cdef Table** grown
     cdef uint32_t i
-    cdef Trie* trie = &engine.pool.trie if parent == NULL else &parent.suffix
     for i in range(engine.table_count):
         table = engine.tables[i]
         if table.trie == trie and table.root == root and table.key.tail == key.tail \
@@ -107,7 +107,7 @@ cdef Table* table_of(
         fault_set(&engine.fault, FAULT_MEMORY)
         return NULL
     engine.tables = grown
-    table = table_acquire(engine.pool, parent, root, key)
+    table = table_acquire(engine.pool, parent, trie, root, key)
     if table == NULL:
         fault_set(&engine.fault, FAULT_MEMORY)
         return NULL
@@ -415,12 +415,12 @@ cdef uint32_t _choose_bases(
                 wrong += _apart(engine, trie, j, targets[i], candidate.target)
         if right < engine.heavy or right < wrong:
             continue
-        candidate.table = table_of(engine, site.table, site.root, &loop.key)
+        candidate.table = table_of(engine, site.table, trie, site.root, &loop.key)
         if candidate.table == NULL:
             break
         if loop.open_end and loop.high != NONE and (
             loop.high < candidate.table.longest or engine.parser.stride == 5
-            or loop.high < candidate.table.suffix.prefix_high
+            or loop.high < candidate.table.leaving_high
         ):
             # A token may run past the counter's end into the next lexeme, or end there at a row
             # that a guard leaves dead.
@@ -446,12 +446,33 @@ cdef bint _same_lead(
     return target == lexer_loop_lead(&engine.lexer, candidate.target, byte)
 
 
+cdef Trie* _suffixes(Engine* engine, Table* table, state_t after) noexcept nogil:
+    """What comes after a loop that is left in state ``after``; NULL with a fault set.
+
+    Where no lexeme may end there, only the bytes that go on matter: for a string the quote, whatever
+    the class of its characters.
+    """
+    cdef uint64_t bytes[4]
+    cdef uint32_t byte
+    cdef Trie* trie
+    memset(bytes, 0, sizeof(bytes))
+    for byte in range(256):
+        if engine.lexer.states[after].accept != NO_SET \
+                or lexer_step(&engine.lexer, after, <uint8_t>byte) != DEAD:
+            bytes[byte >> 6] |= <uint64_t>1 << (byte & 63)
+    trie = table_suffixes(engine.pool, table, bytes)
+    if trie == NULL:
+        fault_set(&engine.fault, FAULT_MEMORY)
+    return trie
+
+
 cdef void _set_parts(
     Engine* engine, Base* base, state_t target, const Loop* loop, uint32_t depth
 ) noexcept nogil:
     """Say where and how the tokens that leave a base's loop are read on."""
     cdef uint32_t k, site, count = 0
     cdef state_t state
+    cdef Trie* suffixes
     cdef Trie* split = NULL
     if loop.split:
         split = table_split(engine.pool, base.table, &count)
@@ -464,8 +485,11 @@ cdef void _set_parts(
         fault_set(&engine.fault, FAULT_MEMORY)
         return
     if not loop.split:
+        suffixes = _suffixes(engine, base.table, loop.after)
+        if suffixes == NULL or suffixes.token_count == 0:
+            return
         base.parts[0] = site_of(
-            engine, &base.table.suffix, 0, loop.low, loop.high, base.table, depth
+            engine, suffixes, 0, loop.low, loop.high, base.table, depth
         )
         base.parts[1] = loop.after
         base.part_count = 1

@@ -39,6 +39,9 @@ cdef struct State:
     set_t eager          # set to emit on arrival, or NO_SET
     set_t accept         # set to emit when no byte goes on, or NO_SET
     state_t saturated    # the state that says the same of any one token; UNKNOWN: not asked for
+    state_t twin         # a simpler state that steps as this one does, but for the byte classes of
+                         # ``apart``; NONE: there is none, UNKNOWN: not asked for
+    const uint64_t* apart  # 4 words
     uint32_t loop        # index into loops, NONE: no loop, UNKNOWN: not asked for yet
     int16_t forced       # the one byte that can follow where that is plain to see, else -1
 
@@ -62,6 +65,7 @@ cdef struct Lexer:
     Loop* loops
     uint32_t loop_count
     uint32_t loop_room
+    bint twins           # states take steps from their twins
     Words scratch
     Fault* fault
 

@@ -25,17 +25,18 @@ Cost: a known transition is two loads; a new one is a derivative per terminal an
 
 from libc.stdint cimport int16_t, int8_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from llgx._emptiness cimport regex_is_extendable, regex_is_live
 from llgx._memory cimport (
     FAULT_LEXER_STATES, FAULT_MEMORY, NONE, UNKNOWN, Fault, arena_free, arena_take, array_grown,
     fault_set, interner_drop, interner_free, interner_put, words_free, words_push,
 )
+from llgx._saturation cimport regex_saturate, saturation_helps
 from llgx._regex cimport (
-    BYTES_KIND, CONCAT_KIND, COUNTED, EMPTY, EPSILON, HARD, LITERAL_KIND, REPEAT_KIND, node_t,
-    regex_concat, regex_derive, regex_first, regex_free, regex_init, regex_nullable, regex_repeat,
-    regex_saturate, regex_words,
+    AND_KIND, BYTES_KIND, CONCAT_KIND, EMPTY, EPSILON, HARD, LITERAL_KIND, NOT_KIND, REPEAT_KIND,
+    node_t, regex_and, regex_concat, regex_derive, regex_first, regex_free, regex_init,
+    regex_nullable, regex_repeat, regex_words,
 )
 
 
@@ -45,6 +46,7 @@ cdef int lexer_init(Lexer* lx, uint32_t terminal_count, Fault* fault) noexcept n
     memset(lx, 0, sizeof(Lexer))
     lx.fault = fault
     lx.state_limit = 1000000
+    lx.twins = True
     lx.terminal_count = terminal_count
     if regex_init(&lx.rx, fault) < 0:
         return -1
@@ -159,6 +161,8 @@ cdef state_t _state(Lexer* lx, size_t base) noexcept nogil:
     info.loop = UNKNOWN
     info.forced = -1
     info.saturated = UNKNOWN
+    info.twin = UNKNOWN
+    info.apart = NULL
     words = lx.vectors.entries[state].words
     top = lx.scratch.size
     for i in range(0, length, 2):
@@ -226,29 +230,104 @@ cdef state_t lexer_keep(Lexer* lx, state_t state, state_t allowed) noexcept nogi
     return _state(lx, base)
 
 
-cdef state_t lexer_fill(Lexer* lx, state_t state, uint32_t byte_class) noexcept nogil:
-    """Compute one transition and keep it."""
-    cdef const uint32_t* words = lx.vectors.entries[state].words
-    cdef uint32_t length = lx.vectors.entries[state].length
-    cdef size_t base = lx.scratch.size
+cdef int _add_first(Lexer* lx, node_t node, uint64_t* bits) noexcept nogil:
+    """Add the byte classes that a match of ``node`` may begin with; -1 with a fault set."""
+    cdef const uint64_t* first = regex_first(&lx.rx, node)
     cdef uint32_t i
-    cdef node_t node
-    cdef state_t target
-    cdef state_t* row
-    cdef const uint64_t* first
+    if first == NULL:
+        return -1
+    for i in range(4):
+        bits[i] |= first[i]
+    return 0
+
+
+cdef node_t _without_complements(Lexer* lx, node_t head, node_t tail, uint64_t* bits) noexcept nogil:
+    """``head tail``, of which ``head`` is an intersection, without the complements in that; the
+    byte classes by which the two derive differently are added to ``bits``.
+
+    By a byte that no string of X begins with, what is left of ``~X`` is everything.
+    """
+    cdef const uint32_t* words = regex_words(&lx.rx, head)
+    cdef uint32_t i, length = lx.rx.nodes.entries[head].length
+    cdef size_t base = lx.rx.stack.size
+    cdef node_t plain
+    for i in range(1, length):
+        if lx.rx.info[words[i]].kind == NOT_KIND:
+            _add_first(lx, regex_words(&lx.rx, words[i])[1], bits)
+        elif words_push(&lx.rx.stack, words[i]) < 0:
+            fault_set(lx.fault, FAULT_MEMORY)
+            break
+    plain = regex_and(&lx.rx, base)
+    if regex_nullable(&lx.rx, plain) != regex_nullable(&lx.rx, head):
+        _add_first(lx, tail, bits)
+    return regex_concat(&lx.rx, plain, tail)
+
+
+cdef void _find_twin(Lexer* lx, state_t state) noexcept nogil:
+    """Set ``State.twin``: literals dropped, complements left out.
+
+    An object's keys are many literals beside one string that is none of them. By most bytes this
+    goes on as any string does, and so need not be derived.
+    """
+    cdef const uint32_t* words = lx.vectors.entries[state].words
+    cdef uint32_t i, kind, length = lx.vectors.entries[state].length
+    cdef size_t base = lx.scratch.size
+    cdef node_t node, head, tail
+    cdef state_t twin
+    cdef uint64_t bits[4]
+    cdef uint64_t* kept
+    cdef bint changed = False
+    memset(bits, 0, sizeof(bits))
+    lx.states[state].twin = NONE
     for i in range(0, length, 2):
-        first = regex_first(&lx.rx, words[i + 1])
-        if first == NULL:
-            return DEAD
-        if not (first[byte_class >> 6] >> (byte_class & 63)) & 1:
+        node = words[i + 1]
+        head = node
+        tail = EPSILON
+        if lx.rx.info[node].kind == CONCAT_KIND:
+            head = regex_words(&lx.rx, node)[1]
+            tail = regex_words(&lx.rx, node)[2]
+        kind = lx.rx.info[head].kind
+        if kind == LITERAL_KIND or kind == BYTES_KIND:
+            changed = True
+            _add_first(lx, node, bits)
             continue
-        node = regex_derive(&lx.rx, words[i + 1], byte_class)
-        if node == EMPTY or (lx.rx.info[node].flags & HARD and not regex_is_live(&lx.rx, node)):
-            continue
+        if kind == AND_KIND:
+            node = _without_complements(lx, head, tail, bits)
+            changed = changed or node != words[i + 1]
         if words_push(&lx.scratch, words[i]) < 0 or words_push(&lx.scratch, node) < 0:
             fault_set(lx.fault, FAULT_MEMORY)
             break
-    target = _state(lx, base)
+    if lx.fault.code or not changed:
+        lx.scratch.size = base
+        return
+    twin = _state(lx, base)
+    kept = <uint64_t*>arena_take(&lx.rows, sizeof(bits))
+    if kept == NULL:
+        fault_set(lx.fault, FAULT_MEMORY)
+    if lx.fault.code:
+        return
+    memcpy(kept, bits, sizeof(bits))
+    lx.states[state].apart = kept
+    lx.states[state].twin = twin
+
+
+cdef state_t lexer_fill(Lexer* lx, state_t state, uint32_t byte_class) noexcept nogil:
+    """Compute one transition and keep it."""
+    cdef state_t target = DEAD, twin
+    cdef state_t* row
+    cdef uint32_t i
+    if lx.twins and lx.states[state].twin == UNKNOWN:
+        _find_twin(lx, state)
+        if lx.fault.code:
+            return DEAD
+    twin = lx.states[state].twin
+    if lx.twins and twin != NONE and not (
+        lx.states[state].apart[byte_class >> 6] >> (byte_class & 63)
+    ) & 1:
+        if twin != DEAD:
+            target = lexer_step(lx, twin, lx.rx.sample[byte_class])
+    else:
+        target = _derived(lx, state, byte_class)
     if lx.fault.code:
         return DEAD
     row = lx.states[state].row
@@ -262,6 +341,29 @@ cdef state_t lexer_fill(Lexer* lx, state_t state, uint32_t byte_class) noexcept 
         lx.states[state].row = row
     row[byte_class] = target
     return target
+
+
+cdef state_t _derived(Lexer* lx, state_t state, uint32_t byte_class) noexcept nogil:
+    """The state after a byte of this class, by derivatives."""
+    cdef const uint32_t* words = lx.vectors.entries[state].words
+    cdef uint32_t length = lx.vectors.entries[state].length
+    cdef size_t base = lx.scratch.size
+    cdef uint32_t i
+    cdef node_t node
+    cdef const uint64_t* first
+    for i in range(0, length, 2):
+        first = regex_first(&lx.rx, words[i + 1])
+        if first == NULL:
+            return DEAD
+        if not (first[byte_class >> 6] >> (byte_class & 63)) & 1:
+            continue
+        node = regex_derive(&lx.rx, words[i + 1], byte_class)
+        if node == EMPTY or (lx.rx.info[node].flags & HARD and not regex_is_live(&lx.rx, node)):
+            continue
+        if words_push(&lx.scratch, words[i]) < 0 or words_push(&lx.scratch, node) < 0:
+            fault_set(lx.fault, FAULT_MEMORY)
+            break
+    return _state(lx, base)
 
 
 # --------------------------------------------------------------------------- loops
@@ -488,8 +590,7 @@ cdef state_t lexer_saturate(Lexer* lx, state_t state) noexcept nogil:
     if result != UNKNOWN:
         return result
     for i in range(1, length, 2):
-        if lx.rx.info[words[i]].flags & COUNTED and not lx.rx.info[words[i]].flags & HARD:
-            counted = True
+        counted = counted or saturation_helps(&lx.rx, words[i])
     result = state
     if counted:
         for i in range(0, length, 2):

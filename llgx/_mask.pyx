@@ -64,6 +64,11 @@ cdef int engine_init(Engine* engine, TablePool* pool, uint32_t terminals) noexce
     if lexer_init(&engine.lexer, terminals, &engine.fault) < 0:
         return -1
     engine.lexer.rx.saturation = pool.longest
+    engine.lexer.rx.text = pool.text
+    engine.lexer.rx.text_at = pool.text_at
+    engine.lexer.rx.long_tokens = pool.long_tokens
+    engine.lexer.rx.long_count = pool.long_count
+    engine.lexer.rx.long_rest = pool.long_rest
     if parser_init(&engine.parser, &engine.lexer, &engine.fault) < 0:
         return -1
     return 0

@@ -65,6 +65,7 @@ cdef struct Regex:
     Map derivatives      # (node, byte class) -> node
     Arena sets           # what ``NodeInfo.first`` points to
     Map saturated        # node -> what ``regex_saturate`` made of it, where it is not the same
+    Map lengths          # (what is asked, node) -> its answer, see ``_saturation.pyx``
     Map nonempty         # node -> what ``regex_nonempty`` made of it, where that took work
     Words stack          # scratch of the constructors
     uint8_t classes[256] # byte -> class; bytes of one class behave alike in every node
@@ -76,6 +77,12 @@ cdef struct Regex:
     uint32_t live_steps  # of the check under way, and how deep it asks for others
     uint32_t live_depth
     uint32_t saturation  # bytes that no token is longer than; set before nodes are made
+    bint through_and     # counters beside an intersection's other parts are saturated too
+    const uint8_t* text  # bytes of all tokens, one after the other; NULL: not known
+    const uint64_t* text_at  # by token, and one more
+    const uint32_t* long_tokens  # those longer than any other token, falling
+    uint32_t long_count
+    uint32_t long_rest   # bytes that no other token is longer than
     Fault* fault         # where trouble is reported; not owned
 
 cdef int regex_init(Regex* rx, Fault* fault) noexcept nogil
@@ -95,7 +102,6 @@ cdef node_t regex_remainder(
 cdef node_t regex_nonempty(Regex* rx, node_t node) noexcept nogil
 cdef const uint64_t* regex_first(Regex* rx, node_t node) noexcept nogil
 cdef node_t regex_derive(Regex* rx, node_t node, uint32_t byte_class) noexcept nogil
-cdef node_t regex_saturate(Regex* rx, node_t node) noexcept nogil
 
 
 cdef inline bint regex_nullable(const Regex* rx, node_t node) noexcept nogil:

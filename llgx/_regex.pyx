@@ -149,6 +149,7 @@ cdef void regex_free(Regex* rx) noexcept nogil:
     map_free(&rx.derivatives)
     arena_free(&rx.sets)
     map_free(&rx.saturated)
+    map_free(&rx.lengths)
     map_free(&rx.nonempty)
     words_free(&rx.stack)
 
@@ -966,53 +967,5 @@ cdef node_t regex_derive(Regex* rx, node_t node, uint32_t byte_class) noexcept n
     if rx.fault.code:
         return EMPTY
     if map_put(&rx.derivatives, byte_class, node, result) < 0:
-        fault_set(rx.fault, FAULT_MEMORY)
-    return result
-
-
-# --------------------------------------------------------------------------- saturation
-
-cdef node_t regex_saturate(Regex* rx, node_t node) noexcept nogil:
-    """``node`` with every counter beyond ``saturation`` taken as unbounded, or as out of reach.
-
-    For the first ``saturation`` bytes of a string the result lives, matches and goes on just as
-    ``node`` does. Only for nodes that are not HARD: what lives there may depend on more bytes.
-    """
-    cdef const uint32_t* words = regex_words(rx, node)
-    cdef uint32_t i, length, low, high
-    cdef size_t base = rx.stack.size
-    cdef node_t result = node, part
-    if not rx.info[node].flags & COUNTED or rx.info[node].flags & HARD:
-        return node
-    result = map_get(&rx.saturated, 0, node)
-    if result != NONE:
-        return result
-    if words[0] == CONCAT_KIND:
-        # By a loop: a concatenation may be as long as the grammar.
-        result = node
-        while rx.info[result].kind == CONCAT_KIND and rx.info[result].flags & COUNTED:
-            words = regex_words(rx, result)
-            part = regex_saturate(rx, words[1])
-            result = words[2]
-            if words_push(&rx.stack, part) < 0:
-                fault_set(rx.fault, FAULT_MEMORY)
-                return node
-        result = regex_saturate(rx, result)
-        while rx.stack.size > base:
-            rx.stack.size -= 1
-            result = regex_concat(rx, rx.stack.at[rx.stack.size], result)
-    elif words[0] == ALT_KIND:
-        length = rx.nodes.entries[node].length
-        for i in range(1, length):
-            part = regex_saturate(rx, words[i])
-            if words_push(&rx.stack, part) < 0:
-                fault_set(rx.fault, FAULT_MEMORY)
-                break
-        result = regex_alt(rx, base)
-    else:
-        low = words[2] if words[2] <= rx.saturation else rx.saturation + 1
-        high = NONE if words[3] > rx.saturation else words[3]
-        result = regex_repeat(rx, regex_saturate(rx, words[1]), low, high)
-    if rx.fault.code == 0 and map_put(&rx.saturated, 0, node, result) < 0:
         fault_set(rx.fault, FAULT_MEMORY)
     return result

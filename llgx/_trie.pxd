@@ -27,6 +27,11 @@ cdef struct Trie:
     uint16_t prefix_high
     size_t bytes         # memory
 
+cdef struct Suffixes:    # what comes after a loop, of the tokens that leave it later than at once
+    uint64_t bytes[4]    # bit b: tokens that leave the loop with byte b are in it
+    Trie trie
+    Suffixes* next
+
 cdef struct Table:
     Trie* trie           # what was walked, and from which node
     uint32_t root
@@ -36,10 +41,13 @@ cdef struct Table:
     uint32_t longest     # characters of the longest of them
     uint64_t* bits       # the same as a bitset over token ids
     uint64_t** windows   # by number of characters: those that need at most so many, or NULL
-    Trie suffix          # what comes after the loop, of the tokens that leave it later than at once
+    uint32_t* leaving    # pairs: node << 8 | byte that leaves the loop, characters before it
+    uint32_t leaving_count
+    uint32_t leaving_high  # the most characters before such a byte
+    Suffixes* suffixes   # those that were asked for
     Trie* split          # by number of characters 1 .. split_count: the suffix trie of the tokens
     uint32_t split_count # that leave the loop after so many; NULL until asked for
-    Table* parent        # table whose suffix trie was walked, or NULL
+    Table* parent        # table one of whose suffix tries was walked, or NULL
     uint32_t references  # grammars and tables that use it
     uint64_t last_use
     size_t bytes
@@ -101,6 +109,9 @@ cdef struct TablePool:
     uint32_t longest     # bytes of the longest text token
     const uint8_t* text  # bytes of all tokens, one after the other
     const uint64_t* text_at  # by token, and one more
+    uint32_t* long_tokens    # those longer than ``long_rest`` bytes, falling
+    uint32_t long_count
+    uint32_t long_rest
     PyThread_type_lock lock  # of everything below
     Spans* spans
     Table* tables
@@ -117,12 +128,14 @@ cdef class TokenTrie:
     cdef uint8_t* is_text            # by token: takes part in text at all
 
     cdef int _build(self, list order) except -2
+    cdef int _prepare(self) except -2
 
 cdef Table* table_acquire(
-    TablePool* pool, Table* parent, uint32_t root, const LoopKey* key
+    TablePool* pool, Table* parent, Trie* trie, uint32_t root, const LoopKey* key
 ) noexcept nogil
 cdef void table_release(TablePool* pool, Table* table) noexcept nogil
 cdef void shared_free(SharedPlan* plan) noexcept nogil
+cdef Trie* table_suffixes(TablePool* pool, Table* table, const uint64_t* bytes) noexcept nogil
 cdef Trie* table_split(TablePool* pool, Table* table, uint32_t* count) noexcept nogil
 cdef const uint64_t* table_window(TablePool* pool, Table* table, uint32_t high) noexcept nogil
 

@@ -24,7 +24,7 @@ vocabulary.
 
 from libc.stdint cimport uint16_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.pythread cimport (
@@ -106,6 +106,53 @@ cdef int _assemble(Trie* trie, const Words* shape, const Words* starts) noexcept
     return 0
 
 
+cdef enum:
+    LONG_TOKEN = 16      # bytes
+    PREPARED_NODES = 4096  # of the main trie, from which on some tables are made ahead
+    FEW = 24             # places up to which they are sorted by insertion
+
+
+cdef int _sort_places(Words* places, size_t begin, uint32_t count) noexcept nogil:
+    """Sort the last ``count`` triples by byte, keeping the order of equal ones; -1 when memory is
+    out."""
+    cdef uint32_t counts[256]
+    cdef uint32_t* at
+    cdef uint32_t* to
+    cdef uint32_t triple[3]
+    cdef uint32_t i, total, byte
+    cdef size_t j
+    if count <= FEW:
+        # Nearly all groups are this small, and most are in order.
+        at = places.at + begin
+        for i in range(1, count):
+            if at[3 * i + 1] >= at[3 * i - 2]:
+                continue
+            memcpy(triple, at + 3 * i, sizeof(triple))
+            j = i
+            while j > 0 and at[3 * j - 2] > triple[1]:
+                memcpy(at + 3 * j, at + 3 * j - 3, sizeof(triple))
+                j -= 1
+            memcpy(at + 3 * j, triple, sizeof(triple))
+        return 0
+    if words_reserve(places, 3 * <size_t>count) < 0:
+        return -1
+    at = places.at + begin
+    to = at + 3 * <size_t>count
+    memset(counts, 0, sizeof(counts))
+    for i in range(count):
+        counts[at[3 * i + 1]] += 1
+    total = 0
+    for i in range(256):
+        total += counts[i]
+        counts[i] = total - counts[i]
+    for i in range(count):
+        byte = at[3 * i + 1]
+        memcpy(to + 3 * <size_t>counts[byte], at + 3 * i, sizeof(triple))
+        counts[byte] += 1
+    memcpy(at, to, 3 * <size_t>count * sizeof(uint32_t))
+    return 0
+
+
 cdef int _merge_suffixes(const Trie* source, Words* places, Trie* suffix) noexcept nogil:
     """Merge subtrees of ``source`` into one trie; -1 when memory is out.
 
@@ -113,8 +160,8 @@ cdef int _merge_suffixes(const Trie* source, Words* places, Trie* suffix) noexce
     used up. Tokens that end in equal suffixes come together on one node.
     """
     cdef Words frames, shape, starts, tokens, prefix
-    cdef uint32_t begin, count, depth, byte, i, j, node, before, at, total
-    cdef uint32_t counts[256]
+    cdef uint32_t count, depth, byte, i, j, node, before, total, first
+    cdef size_t begin, at
     cdef uint32_t low = NONE, high = 0
     cdef int status = -1
     memset(&frames, 0, sizeof(Words))
@@ -123,11 +170,13 @@ cdef int _merge_suffixes(const Trie* source, Words* places, Trie* suffix) noexce
     memset(&tokens, 0, sizeof(Words))
     memset(&prefix, 0, sizeof(Words))
     count = <uint32_t>(places.size // 3)
+    at = 0
     while True:
         # The root stands for the empty suffix and takes the given places as its children; any
-        # other frame is (begin, count, depth, byte) of a group of source nodes that become one.
+        # other frame is (begin, count, depth, byte, end of the places around) of a group of source
+        # nodes that become one. Groups of a node are taken in the order of the places, so that all
+        # that comes after these is used up.
         if shape.size == 0:
-            begin = 0
             depth = 0
             if words_push(&shape, 0) < 0 or words_push(&shape, 0) < 0 \
                     or words_push(&starts, 0) < 0:
@@ -136,15 +185,16 @@ cdef int _merge_suffixes(const Trie* source, Words* places, Trie* suffix) noexce
             if frames.size == 0:
                 status = 0
                 break
-            frames.size -= 4
+            frames.size -= 5
             begin = frames.at[frames.size]
             count = frames.at[frames.size + 1]
             depth = frames.at[frames.size + 2]
             byte = frames.at[frames.size + 3]
+            at = frames.at[frames.size + 4]
+            places.size = at
             if words_push(&shape, depth) < 0 or words_push(&shape, byte) < 0 \
                     or words_push(&starts, <uint32_t>tokens.size) < 0:
                 break
-            at = <uint32_t>places.size
             total = 0
             for i in range(count):
                 node = places.at[begin + 3 * i]
@@ -167,39 +217,25 @@ cdef int _merge_suffixes(const Trie* source, Words* places, Trie* suffix) noexce
                     places.at[places.size + 1] = child_byte(source, j)
                     places.at[places.size + 2] = before
                     places.size += 3
-            begin = at
             count = total
-        # Sort the group's children by byte (counting sort into the same buffer's end).
         if count == 0:
             continue
-        memset(counts, 0, sizeof(counts))
-        for i in range(count):
-            counts[places.at[begin + 3 * i + 1]] += 1
-        if words_reserve(places, 3 * <size_t>count) < 0:
+        if places.size >= NONE or _sort_places(places, at, count) < 0:
             break
-        at = <uint32_t>places.size
-        total = 0
-        for i in range(256):
-            j = counts[i]
-            counts[i] = total
-            total += j
-        for i in range(count):
-            byte = places.at[begin + 3 * i + 1]
-            j = at + 3 * counts[byte]
-            counts[byte] += 1
-            memcpy(places.at + j, places.at + begin + 3 * i, 3 * sizeof(uint32_t))
-        places.size += 3 * <size_t>count
-        # After the scatter counts[b] is the end of group b; push in falling order of bytes.
-        i = 256
+        # Push groups in falling order of bytes, so that they are taken in rising order.
+        i = count
         while i > 0:
-            i -= 1
-            j = counts[i - 1] if i else 0
-            if counts[i] > j:
-                if words_push(&frames, at + 3 * j) < 0 or words_push(&frames, counts[i] - j) < 0 \
-                        or words_push(&frames, depth + 1) < 0 or words_push(&frames, i) < 0:
-                    i = NONE
-                    break
-        if i == NONE:
+            first = i - 1
+            byte = places.at[at + 3 * <size_t>first + 1]
+            while first > 0 and places.at[at + 3 * <size_t>first - 2] == byte:
+                first -= 1
+            if words_push(&frames, <uint32_t>at + 3 * first) < 0 \
+                    or words_push(&frames, i - first) < 0 or words_push(&frames, depth + 1) < 0 \
+                    or words_push(&frames, byte) < 0 \
+                    or words_push(&frames, <uint32_t>places.size) < 0:
+                break
+            i = first
+        if i > 0:
             break
     if status == 0:
         status = -1
@@ -227,7 +263,7 @@ cdef int _merge_suffixes(const Trie* source, Words* places, Trie* suffix) noexce
 cdef int _walk_loop(
     const Trie* trie, uint32_t root, const LoopKey* key, Words* whole, Words* leaving
 ) noexcept nogil:
-    """Walk the loop over ``trie``: (token, characters) of tokens that stay, triples of what leaves.
+    """Walk the loop over ``trie``: (node, characters) of tokens that stay, pairs of what leaves.
 
     The walk's state is the place inside a UTF-8 character (0: between characters) and the number of
     characters begun. A byte that is ill-formed inside a character ends the token for good.
@@ -269,8 +305,7 @@ cdef int _walk_loop(
                 following = NONE
         if following == NONE:
             if begun:
-                if words_push(leaving, node) < 0 or words_push(leaving, byte) < 0 \
-                        or words_push(leaving, begun) < 0:
+                if words_push(leaving, node << 8 | byte) < 0 or words_push(leaving, begun) < 0:
                     break
             continue
         i = begun if inner else begun + 1
@@ -292,7 +327,13 @@ cdef int _walk_loop(
 
 cdef void _table_free(Table* table) noexcept nogil:
     cdef uint32_t i
-    _trie_free(&table.suffix)
+    cdef Suffixes* suffixes = table.suffixes
+    while suffixes != NULL:
+        table.suffixes = suffixes.next
+        _trie_free(&suffixes.trie)
+        free(suffixes)
+        suffixes = table.suffixes
+    free(table.leaving)
     free(table.whole)
     free(table.whole_at)
     free(table.bits)
@@ -320,8 +361,7 @@ cdef Table* _table_build(
     table.key = key[0]
     table.root = root
     table.bits = <uint64_t*>calloc(words + 1, sizeof(uint64_t))
-    if table.bits != NULL and _walk_loop(trie, root, key, &whole, &leaving) == 0 \
-            and _merge_suffixes(trie, &leaving, &table.suffix) == 0:
+    if table.bits != NULL and _walk_loop(trie, root, key, &whole, &leaving) == 0:
         for i in range(0, <uint32_t>whole.size, 2):
             node = whole.at[i]
             total += trie.nodes[node + 1].tokens_at - trie.nodes[node].tokens_at
@@ -330,7 +370,15 @@ cdef Table* _table_build(
         table.whole = <uint32_t*>malloc((total + 1) * sizeof(uint32_t))
         table.whole_at = <uint32_t*>calloc(table.longest + 3, sizeof(uint32_t))
         table.windows = <uint64_t**>calloc(table.longest + 1, sizeof(uint64_t*))
-        if table.whole != NULL and table.whole_at != NULL and table.windows != NULL:
+        table.leaving_count = <uint32_t>(leaving.size // 2)
+        table.leaving = <uint32_t*>malloc((leaving.size + 1) * sizeof(uint32_t))
+        if table.whole != NULL and table.whole_at != NULL and table.windows != NULL \
+                and table.leaving != NULL:
+            if leaving.size:
+                memcpy(table.leaving, leaving.at, leaving.size * sizeof(uint32_t))
+            for i in range(1, <uint32_t>leaving.size, 2):
+                if leaving.at[i] > table.leaving_high:
+                    table.leaving_high = leaving.at[i]
             for i in range(0, <uint32_t>whole.size, 2):
                 node = whole.at[i]
                 table.whole_at[whole.at[i + 1] + 2] += (
@@ -345,7 +393,7 @@ cdef Table* _table_build(
                     table.whole_at[whole.at[i + 1] + 1] += 1
                     table.bits[trie.tokens[j] >> 6] |= <uint64_t>1 << (trie.tokens[j] & 63)
             table.bytes = sizeof(Table) + words * 8 + <size_t>total * 4 \
-                + <size_t>table.longest * 12 + table.suffix.bytes
+                + <size_t>table.longest * 12 + leaving.size * 4
             status = 0
     words_free(&whole)
     words_free(&leaving)
@@ -380,13 +428,12 @@ cdef void _evict(TablePool* pool) noexcept nogil:
 
 
 cdef Table* table_acquire(
-    TablePool* pool, Table* parent, uint32_t root, const LoopKey* key
+    TablePool* pool, Table* parent, Trie* trie, uint32_t root, const LoopKey* key
 ) noexcept nogil:
-    """The table of a loop on the main trie (``parent`` NULL) or on a table's suffix trie.
+    """The table of a loop on the main trie (``parent`` NULL) or on a suffix trie of a table.
 
     Built on first use; NULL when memory is out. To be given back by :c:func:`table_release`.
     """
-    cdef Trie* trie = &pool.trie if parent == NULL else &parent.suffix
     cdef Table* table
     PyThread_acquire_lock(pool.lock, WAIT_LOCK)
     table = pool.tables
@@ -445,41 +492,75 @@ cdef const uint64_t* table_window(TablePool* pool, Table* table, uint32_t high) 
     return bits
 
 
+cdef int _merge_leaving(
+    const Table* table, const uint64_t* bytes, uint32_t characters, Trie* suffix
+) noexcept nogil:
+    """Merge what comes after the loop, of the tokens that leave it with one of ``bytes`` (NULL: any)
+    after so many characters (NONE: any number); -1 when memory is out."""
+    cdef Words places
+    cdef uint32_t i, byte
+    cdef int status = 0
+    memset(&places, 0, sizeof(Words))
+    for i in range(0, 2 * table.leaving_count, 2):
+        byte = table.leaving[i] & 0xFF
+        if (characters != NONE and table.leaving[i + 1] != characters) or (
+            bytes != NULL and not (bytes[byte >> 6] >> (byte & 63)) & 1
+        ):
+            continue
+        if words_push(&places, table.leaving[i] >> 8) < 0 or words_push(&places, byte) < 0 \
+                or words_push(&places, table.leaving[i + 1]) < 0:
+            status = -1
+            break
+    if status == 0:
+        status = _merge_suffixes(table.trie, &places, suffix)
+    words_free(&places)
+    return status
+
+
+cdef Trie* table_suffixes(TablePool* pool, Table* table, const uint64_t* bytes) noexcept nogil:
+    """What comes after the loop, of the tokens that leave it with one of ``bytes`` (4 words).
+
+    Kept with the table; NULL when memory is out.
+    """
+    cdef Suffixes* suffixes
+    PyThread_acquire_lock(pool.lock, WAIT_LOCK)
+    suffixes = table.suffixes
+    while suffixes != NULL and memcmp(suffixes.bytes, bytes, sizeof(suffixes.bytes)) != 0:
+        suffixes = suffixes.next
+    if suffixes == NULL:
+        suffixes = <Suffixes*>calloc(1, sizeof(Suffixes))
+        if suffixes != NULL:
+            memcpy(suffixes.bytes, bytes, sizeof(suffixes.bytes))
+            if _merge_leaving(table, bytes, NONE, &suffixes.trie) < 0:
+                _trie_free(&suffixes.trie)
+                free(suffixes)
+                suffixes = NULL
+            else:
+                suffixes.next = table.suffixes
+                table.suffixes = suffixes
+                table.bytes += sizeof(Suffixes) + suffixes.trie.bytes
+                pool.bytes += sizeof(Suffixes) + suffixes.trie.bytes
+    PyThread_release_lock(pool.lock)
+    return NULL if suffixes == NULL else &suffixes.trie
+
+
 cdef Trie* table_split(TablePool* pool, Table* table, uint32_t* count) noexcept nogil:
     """The suffix tries by number of characters before them, 1 to ``count``, at their own index.
 
-    Made by walking the loop once more, and kept with the table; NULL when memory is out.
+    Kept with the table; NULL when memory is out.
     """
-    cdef Words whole, leaving, places
-    cdef uint32_t i, k, deepest = 0
-    cdef size_t at
+    cdef uint32_t k
     cdef bint failed = False
-    memset(&whole, 0, sizeof(Words))
-    memset(&leaving, 0, sizeof(Words))
-    memset(&places, 0, sizeof(Words))
     PyThread_acquire_lock(pool.lock, WAIT_LOCK)
     if table.split == NULL:
-        failed = _walk_loop(table.trie, table.root, &table.key, &whole, &leaving) < 0
-        for i in range(2, <uint32_t>leaving.size, 3):
-            if leaving.at[i] > deepest:
-                deepest = leaving.at[i]
-        table.split = <Trie*>calloc(deepest + 1, sizeof(Trie))
-        failed = failed or table.split == NULL
+        table.split = <Trie*>calloc(table.leaving_high + 1, sizeof(Trie))
+        failed = table.split == NULL
         if not failed:
-            table.split_count = deepest
-        for k in range(1, deepest + 1):
+            table.split_count = table.leaving_high
+        for k in range(1, table.leaving_high + 1):
             if failed:
                 break
-            places.size = 0
-            at = 0
-            while at < leaving.size and not failed:
-                if leaving.at[at + 2] == k:
-                    failed = words_reserve(&places, 3) < 0
-                    if not failed:
-                        memcpy(places.at + places.size, leaving.at + at, 3 * sizeof(uint32_t))
-                        places.size += 3
-                at += 3
-            failed = failed or _merge_suffixes(table.trie, &places, &table.split[k]) < 0
+            failed = _merge_leaving(table, NULL, k, &table.split[k]) < 0
             table.bytes += table.split[k].bytes
             pool.bytes += table.split[k].bytes
         if failed:
@@ -490,9 +571,6 @@ cdef Trie* table_split(TablePool* pool, Table* table, uint32_t* count) noexcept 
             table.split_count = 0
     count[0] = table.split_count
     PyThread_release_lock(pool.lock)
-    words_free(&whole)
-    words_free(&leaving)
-    words_free(&places)
     return table.split
 
 
@@ -566,6 +644,47 @@ cdef class TokenTrie:
         order.sort(key=tokens.__getitem__)
         if self._build(order) < 0:
             raise MemoryError
+        cdef list longest = [i for i in order if len(tokens[i]) > LONG_TOKEN]
+        longest.sort(key=lambda token: -len(tokens[token]))
+        self.pool.long_rest = min(self.pool.longest, LONG_TOKEN)
+        self.pool.long_tokens = <uint32_t*>malloc((len(longest) + 1) * sizeof(uint32_t))
+        if self.pool.long_tokens == NULL:
+            raise MemoryError
+        for i in longest:
+            self.pool.long_tokens[self.pool.long_count] = i
+            self.pool.long_count += 1
+        if self.pool.trie.count >= PREPARED_NODES and self._prepare() < 0:
+            raise MemoryError
+
+    cdef int _prepare(self) except -2:
+        """Make the tables that all grammars of JSON need; -1 when memory is out.
+
+        The first mask of a process would wait for them, some milliseconds each.
+        """
+        cdef LoopKey keys[3]
+        cdef uint64_t bytes[4]
+        cdef Table* table
+        cdef bint failed
+        cdef int i
+        memset(keys, 0, sizeof(keys))
+        memset(bytes, 0, sizeof(bytes))
+        # The inside of a string, left by a quote or a backslash; white space; digits.
+        keys[0].ascii[0] = 0xFFFFFFFB00000000ULL
+        keys[0].ascii[1] = 0xFFFFFFFFEFFFFFFFULL
+        keys[0].tail = TAIL_UTF8
+        keys[1].ascii[0] = 0x100002600ULL
+        keys[2].ascii[0] = 0x3FF000000000000ULL
+        bytes[0] = <uint64_t>1 << 34
+        bytes[1] = <uint64_t>1 << 28
+        for i in range(3):
+            table = table_acquire(&self.pool, NULL, &self.pool.trie, 0, &keys[i])
+            if table == NULL:
+                return -1
+            failed = i == 0 and table_suffixes(&self.pool, table, bytes) == NULL
+            table_release(&self.pool, table)
+            if failed:
+                return -1
+        return 0
 
     cdef int _build(self, list order) except -2:
         """The main trie from token ids sorted by text; -1 when memory is out."""
@@ -634,6 +753,7 @@ cdef class TokenTrie:
             free(spans)
             spans = self.pool.spans
         _trie_free(&self.pool.trie)
+        free(self.pool.long_tokens)
         free(self.text)
         free(self.text_at)
         free(self.is_text)

@@ -79,6 +79,9 @@ class Shortcuts:
     ``mask_memo``         memoise whole masks per (row, lexer state).
     ``forced_runs``       where one byte only can follow, look along one path of the trie.
     ``shared_plans``      take what is known of a lexer state from other grammars of the vocabulary.
+    ``twin_states``       take most steps of a lexer state with many literals, or with complements,
+                          from the state without them.
+    ``saturated_intersections``  a counter far from its end says nothing beside a pattern.
     """
 
     difference_masks: bool = True
@@ -87,6 +90,8 @@ class Shortcuts:
     mask_memo: bool = True
     forced_runs: bool = True
     shared_plans: bool = True
+    twin_states: bool = True
+    saturated_intersections: bool = True
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

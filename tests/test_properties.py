@@ -140,6 +140,13 @@ def _bounded(low: int, high: int | None, item: Regex = STRING_CHAR) -> Regex:
 _SPACE = plus(strategies.byte_set(b" \n"))
 _COMMA = Literal(b",")
 _LAZY = sequence(star(ANY_CHAR), b"</a>")
+_WORD = plus(strategies.byte_set(b"abn"))
+_ESCAPED = star(either(strategies.byte_set(b"ab"), Literal(b"\\n"), Literal(b"\\u0000")))
+
+
+def _limited(low: int, high: int | None, pattern: Regex, item: Regex = STRING_CHAR) -> Regex:
+    return sequence(b'"', both(Repeat(item, low, high), pattern), b'"')
+
 
 LOOPS = {
     "json strings": _of([JSON_STRING], [JSON_STRING, Literal(b":"), NUMBER], skip=_SPACE),
@@ -160,6 +167,33 @@ LOOPS = {
         [sequence(b'"', both(star(STRING_CHAR), Complement(Literal(b"id"))), b'"')],
         [Literal(b'"id"'), _COMMA],
     ),
+    "string without many keys": _of(
+        [
+            sequence(
+                b'"',
+                both(star(STRING_CHAR), Complement(either(b"id", b"ids", b"no", b"a\\"))),
+                b'"',
+            )
+        ],
+        [Literal(b'"id"'), _COMMA],
+        [Literal(b'"ids"')],
+        [sequence(b'"n', Literal(b"o"), b'"')],
+    ),
+    "words beside a length": _of(
+        [_limited(0, 12, sequence(_WORD, star(sequence(b" ", _WORD)))), _COMMA]
+    ),
+    "some words beside a length": _of(
+        [_limited(0, 200, sequence(Repeat(sequence(_WORD, b" "), 0, 5), _WORD)), _COMMA]
+    ),
+    "escapes beside a length": _of([_limited(0, 9, _ESCAPED)], [_COMMA]),
+    "a long way out beside a length": _of([_limited(0, 7, sequence(_WORD, b"ababa"))], [_COMMA]),
+    "a pattern with more than its length has": _of(
+        [_limited(0, 9, star(strategies.byte_set(b"abc")), strategies.byte_set(b"ab"))], [_COMMA]
+    ),
+    "two lengths and a pattern": _of(
+        [_limited(0, 30, both(Repeat(either(ANY_CHAR, b"\\n"), 0, 12), _WORD))], [_COMMA]
+    ),
+    "a least length and a pattern": _of([_limited(3, 40, plus(_WORD))], [_COMMA]),
     "search": _of([sequence(star(NO_NEWLINE), b"a", star(NO_NEWLINE)), Literal(b"\n")]),
 }
 

@@ -1,0 +1,346 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: initializedcheck=False, cdivision=True
+"""Counters that no token can count to their end.
+
+A mask is about one token. A counter that is further from its bounds than the longest token is as
+good as unbounded for it, and so the residuals along ``a{0,65536}`` have one mask:
+:c:func:`regex_saturate` is the regex that stands for all of them.
+
+*Intersections.* What lives in ``C{0,n} & P`` depends on more than the next token: P may need more
+characters than the counter leaves. But if each string of P is made of whole characters of C, and n
+is at least what the most bytes of P that a token has in a row and then the shortest way to the end
+of P take, then
+the counter says nothing, and P stands for the intersection. Derivatives of P need no search for
+emptiness, are the same in all grammars with this pattern, and are fewer. So it is with a pattern or
+a format beside ``maxLength``.
+
+Invariant: for the next token, a node and what stands for it live, match and go on alike. What is
+not decided by the shape in a bounded number of steps is left as it is.
+
+Cost: linear in the nodes that are new, once per node.
+"""
+
+from libc.stdint cimport uint32_t, uint64_t
+from libc.string cimport memset
+
+from llgx._memory cimport FAULT_MEMORY, NONE, fault_set, map_get, map_put, words_push
+from llgx._regex cimport (
+    ALT_KIND, AND_KIND, BYTES_KIND, CONCAT_KIND, COUNTED, EMPTY, EPSILON, HARD, LITERAL_KIND,
+    REPEAT_KIND, Regex, node_t, regex_alt, regex_bytes, regex_concat, regex_derive, regex_first,
+    regex_nullable, regex_repeat, regex_words,
+)
+
+cdef enum:
+    FAR = 1 << 20        # bytes: more than any that are counted here
+    DEEPEST = 100        # levels of the shape that are looked at
+    MOST_STEPS = 10000   # parts of the shape that are looked at for the bytes in it
+
+cdef enum Asked:         # keys of ``Regex.lengths``
+    SHORTEST = 1         # bytes of the shortest match
+    WAY_OUT = 2          # bytes of the shortest match of any residual, at the most
+    LONGEST = 3          # of a set of bytes: how many of them a token has in a row, at the most
+    THROUGH = 4          # and a node: where a match leads from there
+
+
+cdef bint saturation_helps(const Regex* rx, node_t node) noexcept nogil:
+    """Whether something else may stand for ``node``."""
+    return rx.info[node].flags & COUNTED or (rx.through_and and rx.info[node].flags & HARD)
+
+
+cdef node_t regex_saturate(Regex* rx, node_t node) noexcept nogil:
+    """``node`` with every counter beyond ``saturation`` taken as unbounded, or as out of reach.
+
+    For the first ``saturation`` bytes of a string the result lives, matches and goes on just as
+    ``node`` does.
+    """
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef uint32_t i, length, low, high
+    cdef size_t base = rx.stack.size
+    cdef node_t result = node, part
+    if not saturation_helps(rx, node):
+        return node
+    result = map_get(&rx.saturated, 0, node)
+    if result != NONE:
+        return result
+    if words[0] == AND_KIND:
+        result = _saturate_and(rx, node)
+    elif words[0] == CONCAT_KIND:
+        # By a loop: a concatenation may be as long as the grammar.
+        result = node
+        while rx.info[result].kind == CONCAT_KIND and saturation_helps(rx, result):
+            words = regex_words(rx, result)
+            part = regex_saturate(rx, words[1])
+            result = words[2]
+            if words_push(&rx.stack, part) < 0:
+                fault_set(rx.fault, FAULT_MEMORY)
+                return node
+        result = regex_saturate(rx, result)
+        while rx.stack.size > base:
+            rx.stack.size -= 1
+            result = regex_concat(rx, rx.stack.at[rx.stack.size], result)
+    elif words[0] == ALT_KIND:
+        length = rx.nodes.entries[node].length
+        for i in range(1, length):
+            part = regex_saturate(rx, words[i])
+            if words_push(&rx.stack, part) < 0:
+                fault_set(rx.fault, FAULT_MEMORY)
+                break
+        result = regex_alt(rx, base)
+    elif words[0] == REPEAT_KIND:
+        low = words[2] if words[2] <= rx.saturation else rx.saturation + 1
+        high = NONE if words[3] > rx.saturation else words[3]
+        result = regex_repeat(rx, regex_saturate(rx, words[1]), low, high)
+    else:
+        result = node
+    if rx.fault.code == 0 and map_put(&rx.saturated, 0, node, result) < 0:
+        fault_set(rx.fault, FAULT_MEMORY)
+    return result
+
+
+# --------------------------------------------------------------------------- intersections
+
+cdef uint32_t _kept(Regex* rx, uint64_t asked, node_t node, uint32_t answer) noexcept nogil:
+    if rx.fault.code == 0 and map_put(&rx.lengths, asked, node, answer) < 0:
+        fault_set(rx.fault, FAULT_MEMORY)
+    return answer
+
+
+cdef uint32_t _shortest(Regex* rx, node_t node, uint32_t depth) noexcept nogil:
+    """Bytes of the shortest match; FAR where that is not known or more."""
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef uint32_t kind = words[0], i, known
+    cdef uint64_t total = 0
+    if regex_nullable(rx, node):
+        return 0
+    if kind == BYTES_KIND:
+        return 1
+    if kind == LITERAL_KIND:
+        return words[2]
+    if depth > DEEPEST or rx.info[node].flags & HARD:
+        return FAR
+    known = map_get(&rx.lengths, SHORTEST, node)
+    if known != NONE:
+        return known
+    if kind == CONCAT_KIND:
+        known = node
+        while words[0] == CONCAT_KIND:
+            total += _shortest(rx, words[1], depth + 1)
+            known = words[2]
+            words = regex_words(rx, known)
+        total += _shortest(rx, known, depth + 1)
+    elif kind == ALT_KIND:
+        total = FAR
+        for i in range(1, rx.nodes.entries[node].length):
+            total = min(total, _shortest(rx, words[i], depth + 1))
+    elif kind == REPEAT_KIND:
+        total = <uint64_t>words[2] * _shortest(rx, words[1], depth + 1)
+    else:
+        total = FAR
+    return _kept(rx, SHORTEST, node, <uint32_t>min(total, <uint64_t>FAR))
+
+
+cdef uint32_t _way_out(Regex* rx, node_t node, uint32_t depth) noexcept nogil:
+    """A bound of the bytes of the shortest match of ``node`` and of each of its residuals."""
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef uint32_t kind = words[0], i, known, after
+    cdef uint64_t total = 0
+    cdef size_t base = rx.stack.size
+    if kind == BYTES_KIND:
+        return 1
+    if kind == LITERAL_KIND:
+        return words[2]
+    if node == EPSILON:
+        return 0
+    if depth > DEEPEST or rx.info[node].flags & HARD:
+        return FAR
+    known = map_get(&rx.lengths, WAY_OUT, node)
+    if known != NONE:
+        return known
+    if kind == CONCAT_KIND:
+        # Inside a part, what is left of it and the parts after it; from the last one backwards.
+        known = node
+        while rx.info[known].kind == CONCAT_KIND:
+            words = regex_words(rx, known)
+            if words_push(&rx.stack, words[1]) < 0:
+                fault_set(rx.fault, FAULT_MEMORY)
+                return FAR
+            known = words[2]
+        total = _way_out(rx, known, depth + 1)
+        after = _shortest(rx, known, depth + 1)
+        while rx.stack.size > base:
+            rx.stack.size -= 1
+            known = rx.stack.at[rx.stack.size]
+            total = max(total, <uint64_t>_way_out(rx, known, depth + 1) + after)
+            after = min(after + _shortest(rx, known, depth + 1), <uint32_t>FAR)
+    elif kind == ALT_KIND:
+        for i in range(1, rx.nodes.entries[node].length):
+            total = max(total, <uint64_t>_way_out(rx, words[i], depth + 1))
+    elif kind == REPEAT_KIND:
+        total = _way_out(rx, words[1], depth + 1)
+        if words[2]:
+            total += <uint64_t>(words[2] - 1) * _shortest(rx, words[1], depth + 1)
+    else:
+        total = FAR
+    return _kept(rx, WAY_OUT, node, <uint32_t>min(total, <uint64_t>FAR))
+
+
+cdef node_t _through(Regex* rx, node_t node, node_t start, uint32_t depth) noexcept nogil:
+    """The residual of ``start`` to which all matches of ``node`` lead; EMPTY where they lead to
+    several, or to nothing, or where that is not known."""
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef const uint64_t* first
+    cdef uint32_t kind = words[0], i, length = rx.nodes.entries[node].length
+    cdef uint64_t asked = (<uint64_t>THROUGH << 32) | start
+    cdef node_t end = start, known
+    if node == EPSILON or start == EMPTY:
+        return start
+    if depth > DEEPEST or rx.info[node].flags & HARD or rx.fault.code:
+        return EMPTY
+    known = map_get(&rx.lengths, asked, node)
+    if known != NONE:
+        return known
+    if kind == BYTES_KIND:
+        first = regex_first(rx, node)
+        end = NONE
+        for i in range(rx.class_count):
+            if first == NULL or not (first[i >> 6] >> (i & 63)) & 1:
+                continue
+            known = regex_derive(rx, start, i)
+            if end != NONE and known != end:
+                known = EMPTY
+            end = known
+            if end == EMPTY:
+                break
+        if end == NONE:
+            end = EMPTY
+    elif kind == LITERAL_KIND:
+        for i in range(words[2]):
+            end = regex_derive(rx, end, rx.classes[rx.bytes[words[1] + i]])
+    elif kind == CONCAT_KIND:
+        known = node
+        while rx.info[known].kind == CONCAT_KIND and end != EMPTY:
+            words = regex_words(rx, known)
+            end = _through(rx, words[1], end, depth + 1)
+            known = words[2]
+        end = _through(rx, known, end, depth + 1)
+    elif kind == ALT_KIND:
+        end = _through(rx, words[1], start, depth + 1)
+        for i in range(2, length):
+            if end != EMPTY and _through(rx, words[i], start, depth + 1) != end:
+                end = EMPTY
+    elif kind == REPEAT_KIND and _through(rx, words[1], start, depth + 1) == start:
+        end = start
+    else:
+        end = EMPTY
+    return _kept(rx, asked, node, end)
+
+
+cdef bint _add_bytes(
+    const Regex* rx, node_t node, uint32_t* bits, uint32_t depth, uint32_t* steps
+) noexcept nogil:
+    """Add all bytes in ``node`` to a set of 8 words; False where they are not known."""
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef uint32_t kind = words[0], i, byte, length
+    steps[0] += 1
+    if node == EPSILON:
+        return True
+    if depth > DEEPEST or steps[0] > MOST_STEPS or rx.info[node].flags & HARD:
+        return False
+    if kind == BYTES_KIND:
+        for i in range(8):
+            bits[i] |= words[1 + i]
+        return True
+    if kind == LITERAL_KIND:
+        for i in range(words[2]):
+            byte = rx.bytes[words[1] + i]
+            bits[byte >> 5] |= <uint32_t>1 << (byte & 31)
+        return True
+    if kind == REPEAT_KIND:
+        return _add_bytes(rx, words[1], bits, depth + 1, steps)
+    if kind == CONCAT_KIND:
+        while words[0] == CONCAT_KIND:
+            if not _add_bytes(rx, words[1], bits, depth + 1, steps):
+                return False
+            node = words[2]
+            words = regex_words(rx, node)
+        return _add_bytes(rx, node, bits, depth + 1, steps)
+    if kind != ALT_KIND:
+        return False
+    length = rx.nodes.entries[node].length
+    for i in range(1, length):
+        if not _add_bytes(rx, words[i], bits, depth + 1, steps):
+            return False
+    return True
+
+
+cdef uint32_t _longest_of(Regex* rx, node_t node) noexcept nogil:
+    """The most bytes of ``node``, one after the other, that are in a token, or more."""
+    cdef uint32_t bits[8]
+    cdef uint32_t steps = 0, i, token, run, most, known
+    cdef uint64_t at
+    cdef node_t bytes
+    memset(bits, 0, sizeof(bits))
+    if rx.text == NULL or not _add_bytes(rx, node, bits, 0, &steps):
+        return rx.saturation
+    bytes = regex_bytes(rx, bits)
+    known = map_get(&rx.lengths, LONGEST, bytes)
+    if known != NONE:
+        return known
+    most = rx.long_rest
+    for i in range(rx.long_count):
+        token = rx.long_tokens[i]
+        if rx.text_at[token + 1] - rx.text_at[token] <= most:
+            break
+        run = 0
+        for at in range(rx.text_at[token], rx.text_at[token + 1]):
+            run = run + 1 if (bits[rx.text[at] >> 5] >> (rx.text[at] & 31)) & 1 else 0
+            most = max(most, run)
+    return _kept(rx, LONGEST, bytes, most)
+
+
+cdef bint _is_counter(
+    Regex* rx, node_t node, node_t* unbounded, uint32_t* high
+) noexcept nogil:
+    """Whether ``node`` is ``C{0,high}``, or that after the rest of a C; and the same without bound.
+    """
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef node_t rest = EPSILON
+    if words[0] == CONCAT_KIND:
+        rest = words[1]
+        words = regex_words(rx, words[2])
+    if words[0] != REPEAT_KIND or words[2] != 0:
+        return False
+    high[0] = words[3]
+    unbounded[0] = regex_concat(rx, rest, regex_repeat(rx, words[1], 0, NONE))
+    return True
+
+
+cdef node_t _saturate_and(Regex* rx, node_t node) noexcept nogil:
+    """What stands for an intersection: the one part that says all, or ``node`` itself."""
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef uint32_t i, j, length = rx.nodes.entries[node].length, high = 0, need
+    cdef node_t part, end, unbounded = EMPTY
+    cdef bint alone
+    if not rx.through_and:
+        return node
+    for i in range(1, length):
+        if rx.info[words[i]].flags & HARD:
+            return node
+    for i in range(1, length):
+        part = words[i]
+        need = _way_out(rx, part, 0)
+        alone = need < FAR
+        if alone:
+            need += _longest_of(rx, part)
+        for j in range(1, length):
+            if not alone or i == j:
+                continue
+            alone = _is_counter(rx, words[j], &unbounded, &high) and high >= need
+            if alone:
+                end = _through(rx, part, unbounded, 0)
+                alone = end != EMPTY and regex_nullable(rx, end)
+        if rx.fault.code:
+            return node
+        if alone:
+            return regex_saturate(rx, part)
+    return node
