@@ -43,7 +43,7 @@ from llgx._scopes cimport (
     frame_words, place_copy, place_is_tracked, place_load, place_step, place_store, set_roles,
     state_roles,
 )
-from llgx._spans cimport spans_of
+from llgx._spans cimport spans_hold, spans_of, spans_text
 from llgx._texts cimport (
     NO_TEXTS, TextCursor, texts_after, texts_branches, texts_final, texts_insert, texts_meet,
     texts_step, texts_t,
@@ -380,7 +380,8 @@ cdef bint _try_tokens(
     cdef Scopes* scopes = engine.scopes
     cdef const uint8_t* text
     cdef const uint8_t* before = NULL
-    cdef uint32_t i, token, length, at, known = 0
+    cdef uint32_t i, token, at, length = 0, known = 0
+    cdef bint whole_only = spans == scopes.spans[0]
     cdef Trial* trials = <Trial*>malloc((engine.pool.longest + 1) * sizeof(Trial))
     cdef Trial* trial
     if trials == NULL:
@@ -394,19 +395,27 @@ cdef bint _try_tokens(
         token = spans.tokens[i]
         if not (bits[token >> 6] >> (token & 63)) & 1:
             continue
-        text = engine.pool.text + engine.pool.text_at[token]
-        length = <uint32_t>(engine.pool.text_at[token + 1] - engine.pool.text_at[token])
+        text = spans_text(spans, i, &length)
         at = 0
         while at < known and at < length and text[at] == before[at]:
             at += 1
         while at < length:
+            trial = &trials[at]
+            if whole_only and not trial.whole and trial.begin != NONE and (trial.begin or not fresh) \
+                    and not spans_hold(
+                        spans.first, spans.last, spans.single, text + trial.begin,
+                        length - trial.begin
+                    ):
+                break  # what is left of it is too short
             trials[at + 1] = trials[at]
             _try_byte(engine, &trials[at + 1], text, at, texts)
             at += 1
         if engine.fault.code:
             break
         before = text
-        known = length
+        known = at
+        if at < length:
+            continue
         trial = &trials[length]
         if trial.repeats or (scopes.unique and trial.opens > 1):
             _note(engine, &scopes.found, token)

@@ -339,16 +339,23 @@ cdef enum:
     CANDIDATES = 4       # bases of one walk at the most
 
 
+cdef inline uint32_t _weight(const Trie* trie, uint32_t node, uint32_t place) noexcept nogil:
+    """Nodes below the child of ``node`` at a place, itself included. Read off the next child, whose
+    word is at hand, where the child's own would have to be waited for."""
+    if place + 1 < trie.nodes[node + 1].children:
+        return child_node(trie, place + 1) - child_node(trie, place)
+    return trie.nodes[node].end - child_node(trie, place)
+
+
 cdef uint32_t _apart(
     Engine* engine, const Trie* trie, uint32_t node, state_t one, state_t other
 ) noexcept nogil:
     """Nodes below ``node`` whose first byte leads from the two states to different ones."""
-    cdef uint32_t i, child, count = 0
+    cdef uint32_t i, count = 0
     for i in range(trie.nodes[node].children, trie.nodes[node + 1].children):
         if lexer_step(&engine.lexer, one, child_byte(trie, i)) != \
                 lexer_step(&engine.lexer, other, child_byte(trie, i)):
-            child = child_node(trie, i)
-            count += trie.nodes[child].end - child
+            count += _weight(trie, node, i)
     return count
 
 
@@ -371,8 +378,7 @@ cdef uint32_t _choose_bases(
     for i in range(count):
         if targets[i] == DEAD or engine.lexer.states[targets[i]].eager != NO_SET:
             continue
-        j = child_node(trie, first + i)
-        weight = trie.nodes[j].end - j
+        weight = _weight(trie, site.root, first + i)
         j = 0
         while j < known and found[j].target != targets[i]:
             j += 1
@@ -406,13 +412,15 @@ cdef uint32_t _choose_bases(
             byte = child_byte(trie, first + i)
             if byte >= 0x80 or not (loop.key.ascii[byte >> 6] >> (byte & 63)) & 1:
                 continue
-            j = child_node(trie, first + i)
+            weight = _weight(trie, site.root, first + i)
             if targets[i] == candidate.target:
-                right += trie.nodes[j].end - j
+                right += weight
             elif targets[i] == DEAD:
-                wrong += (trie.nodes[j].end - j) >> 2  # its tokens are cleared, which is cheap
+                wrong += weight >> 2  # its tokens are cleared, which is cheap
             else:
-                wrong += _apart(engine, trie, j, targets[i], candidate.target)
+                wrong += _apart(
+                    engine, trie, child_node(trie, first + i), targets[i], candidate.target
+                )
         if right < engine.heavy or right < wrong:
             continue
         candidate.table = table_of(engine, site.table, trie, site.root, &loop.key)

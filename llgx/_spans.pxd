@@ -10,6 +10,17 @@ cdef const Spans* spans_of(
 ) noexcept nogil
 
 
+cdef inline const uint8_t* spans_text(
+    const Spans* spans, uint32_t place, uint32_t* length
+) noexcept nogil:
+    """The text of the token at a place of the list. It is kept with the list, since looking it up
+    in the vocabulary would be a miss of the cache for each token."""
+    cdef const uint32_t* ends = spans.tokens + spans.count
+    cdef uint32_t begin = ends[place - 1] if place else 0
+    length[0] = ends[place] - begin
+    return <const uint8_t*>(ends + spans.count) + begin
+
+
 cdef inline bint spans_hold(
     const uint32_t* first, const uint32_t* last, bint single, const uint8_t* text, uint32_t length
 ) noexcept nogil:

@@ -474,7 +474,7 @@ cdef const uint64_t* table_window(TablePool* pool, Table* table, uint32_t high) 
     Kept with the table, 16 KB per 128k tokens and length; NULL when memory is out.
     """
     cdef uint64_t* bits
-    cdef uint32_t i, token
+    cdef uint32_t i, token, short, total
     if high >= table.longest:
         return table.bits
     PyThread_acquire_lock(pool.lock, WAIT_LOCK)
@@ -482,9 +482,17 @@ cdef const uint64_t* table_window(TablePool* pool, Table* table, uint32_t high) 
     if bits == NULL:
         bits = <uint64_t*>calloc(pool.words + 1, sizeof(uint64_t))
         if bits != NULL:
-            for i in range(table.whole_at[high + 1]):
-                token = table.whole[i]
-                bits[token >> 6] |= <uint64_t>1 << (token & 63)
+            short = table.whole_at[high + 1]
+            total = table.whole_at[table.longest + 1]
+            if short < total // 2:
+                for i in range(short):
+                    token = table.whole[i]
+                    bits[token >> 6] |= <uint64_t>1 << (token & 63)
+            else:
+                memcpy(bits, table.bits, pool.words * sizeof(uint64_t))
+                for i in range(short, total):
+                    token = table.whole[i]
+                    bits[token >> 6] &= ~(<uint64_t>1 << (token & 63))
             table.windows[high] = bits
             table.bytes += pool.words * 8
             pool.bytes += pool.words * 8
@@ -621,7 +629,7 @@ cdef class TokenTrie:
                 raise VocabularyError(f"a token of {length} bytes is too long (at most 65,535)")
             total += length
         self.text = <uint8_t*>malloc(total + 1)
-        self.text_at = <uint64_t*>malloc((size + 1) * sizeof(uint64_t))
+        self.text_at = <uint64_t*>malloc((64 * <size_t>self.pool.words + 1) * sizeof(uint64_t))
         self.is_text = <uint8_t*>calloc(size + 1, 1)
         if self.text == NULL or self.text_at == NULL or self.is_text == NULL:
             raise MemoryError
@@ -633,7 +641,8 @@ cdef class TokenTrie:
             self.is_text[i] = length > 0
             memcpy(self.text + total, PyBytes_AS_STRING(data), length)
             total += length
-        self.text_at[size] = total
+        for i in range(size, 64 * <Py_ssize_t>self.pool.words + 1):
+            self.text_at[i] = total
         self.pool.text = self.text
         self.pool.text_at = self.text_at
         for i in excluded:
