@@ -7,9 +7,10 @@ built. Both are linear in the normal form of the schema.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Protocol
 
 from llgx import ir
+from llgx.json_schema._plain import compile_plain
 from llgx.json_schema.emit import Emitter
 from llgx.json_schema.emit_expand import expand
 from llgx.json_schema.keywords import build
@@ -25,20 +26,35 @@ _FLAT = ir.ParamExpr("const", 0)
 
 
 def compile_schema(
-    source: object, options: Options = DEFAULT_OPTIONS, *, limits: Limits = DEFAULT_LIMITS
+    source: object,
+    options: Options = DEFAULT_OPTIONS,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    plain: bool = True,
 ) -> ir.GrammarIR:
     """The grammar of the JSON texts that the schema ``source`` allows.
 
-    ``source`` is what :func:`llgx.json_schema.loading.load` takes. Raises :class:`SchemaError` with
-    a JSON pointer for a schema that is malformed, unsatisfiable or not enforceable,
-    :class:`LimitError` for one that takes too much work, ``ValueError`` for an option that is
-    malformed.
+    ``source`` is what :func:`llgx.json_schema.loading.load` takes. With ``plain`` off, all of it
+    goes through the algebra (see :mod:`llgx.json_schema._plain`): the language is the same.
+
+    Raises :class:`SchemaError` with a JSON pointer for a schema that is malformed, unsatisfiable or
+    not enforceable, :class:`LimitError` for one that takes too much work, ``ValueError`` for an
+    option that is malformed.
     """
-    emitter, start, report = _emit(source, options, limits)
-    rules = emitter.rules
-    skip = -1
-    if emitter.style.skip is not None:
-        skip = emitter.ref(emitter.style.skip).index
+    document = load(source, limits)
+    options, document = _guided(options, document)
+    style = Style.of(options)
+    maker: _Maker
+    found = None
+    if plain and options.property_order == "schema" and style.unit is None:
+        found = None if options.resources else compile_plain(document, options, style, limits)
+    if found is not None:
+        maker, start, warnings, report = found
+    else:
+        maker, start, report = _emit(document, options, limits)
+        warnings = maker.warnings
+    rules = maker.rules
+    skip = -1 if style.skip is None else maker.ref(style.skip).index
     if isinstance(start, ir.TerminalRef) or start.argument is not None:
         if isinstance(start, ir.RuleRef):
             start = ir.RuleRef(start.index, _FLAT)
@@ -46,13 +62,22 @@ def compile_schema(
         start = ir.RuleRef(len(rules) - 1)
     return ir.GrammarIR(
         rules=rules,
-        terminals=emitter.terminals,
+        terminals=maker.terminals,
         start=start.index,
         skip=[skip],
         skip_once=True,
-        warnings=emitter.warnings,
+        warnings=warnings,
         unenforced=report.entries,
     )
+
+
+class _Maker(Protocol):
+    """Rules and terminals in the making."""
+
+    rules: list[ir.Rule]
+    terminals: list[ir.Terminal]
+
+    def ref(self, terminal: ir.Terminal) -> ir.TerminalRef: ...
 
 
 def embed(
@@ -75,8 +100,9 @@ def embed(
     """
     skip_class = len(skip)
     # Not merged: in the rows of the grammar around it other schemas may be alternatives.
+    options, document = _guided(options, load(source, limits))
     emitter, start, report = _emit(
-        source, options, limits, False, skip_class, len(rules), len(terminals)
+        document, options, limits, False, skip_class, len(rules), len(terminals)
     )
     space = -1
     if emitter.style.skip is not None:
@@ -91,7 +117,7 @@ def embed(
 
 
 def _emit(
-    source: object,
+    document: Document,
     options: Options,
     limits: Limits,
     merged: bool = True,
@@ -99,8 +125,6 @@ def _emit(
     first_rule: int = 0,
     first_terminal: int = 0,
 ) -> tuple[Emitter, ir.Symbol, Report]:
-    document = load(source, limits)
-    options, document = _guided(options, document)
     report = Report(options.records)
     style = Style.of(options)
     algebra, schema = build(document, options, report, limits)

@@ -6,8 +6,8 @@ the tree and goes through it with a stack of its own, since trees may be deeper 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
 
 from llgx import ir
 from llgx.regex.build import alternate, concat, repeat
@@ -19,11 +19,19 @@ _T = TypeVar("_T")
 
 Bounds = tuple[int, "int | None"]
 
+_NOTHING_KEPT: Final[dict[int, Any]] = {}
 _CONTINUATION: Final = ((1 << 64) - 1) << 0x80
 
 
-def fold(tree: ir.Regex, visit: Callable[[ir.Regex, list[_T]], _T]) -> _T:
-    """``visit(node, results of its children)`` from the leaves up; each object once."""
+def fold(
+    tree: ir.Regex,
+    visit: Callable[[ir.Regex, list[_T]], _T],
+    kept: Mapping[int, tuple[ir.Regex, _T]] = _NOTHING_KEPT,
+) -> _T:
+    """``visit(node, results of its children)`` from the leaves up; each object once.
+
+    Objects whose identity is in ``kept``, with themselves, are not visited.
+    """
     known: dict[int, _T] = {}
     stack: list[tuple[ir.Regex, tuple[ir.Regex, ...] | None]] = [(tree, None)]
     while stack:
@@ -31,6 +39,10 @@ def fold(tree: ir.Regex, visit: Callable[[ir.Regex, list[_T]], _T]) -> _T:
         if parts is not None:
             known[id(node)] = visit(node, [known[id(part)] for part in parts])
         elif id(node) not in known:
+            found = kept.get(id(node))
+            if found is not None:
+                known[id(node)] = found[1]
+                continue
             parts = _parts(node)
             stack.append((node, parts))
             stack += [(part, None) for part in parts if id(part) not in known]

@@ -45,9 +45,13 @@ if TYPE_CHECKING:
     from llgx.json_schema.algebra import Algebra
     from llgx.json_schema.report import Report
 
-__all__ = ["DEPTH_BITS", "Emitter", "Symbols"]
+__all__ = ["DEPTH_BITS", "Emitter", "Shared", "Symbols"]
 
 Symbols = tuple[ir.Symbol, ...]
+# Rules, terminals, symbols of terminals by identity, terminals in their own class, any JSON.
+Shared = tuple[
+    list[ir.Rule], list[ir.Terminal], dict[int, ir.TerminalRef], list[ir.Terminal], ir.Symbol
+]
 _Task = tuple["Emitter", ir.Rule, tuple[Group, ...], Schema]
 
 DEPTH_BITS: Final = (48, 64)
@@ -67,7 +71,8 @@ class Emitter:
     where alternatives meet in a row, since the lexer takes the longest lexeme of all: ``"a":`` of
     one object would cut off the key ``"a"`` of another one. For such places there is a *variant*,
     :attr:`separate`, and for what is compared another one, :meth:`comparing`, with spellings of its
-    own. Variants share rules and terminals.
+    own. Variants share rules and terminals. ``shared`` is what the emitter adds to, if it is not
+    the only one at work.
     """
 
     def __init__(
@@ -81,6 +86,7 @@ class Emitter:
         skip_class: int = 0,
         first_rule: int = 0,
         first_terminal: int = 0,
+        shared: Shared | None = None,
     ) -> None:
         self.style = style
         self.algebra = algebra
@@ -91,6 +97,11 @@ class Emitter:
         self.deep = style.deep
         self.rules: list[ir.Rule] = []
         self.terminals: list[ir.Terminal] = []
+        self._refs: dict[int, ir.TerminalRef] = {}
+        self._originals: list[ir.Terminal] = []
+        any_value: ir.Symbol | None = None
+        if shared is not None:
+            self.rules, self.terminals, self._refs, self._originals, any_value = shared
         self.warnings: list[str] = []
         # Of the machines: all their rules, and those to write out at the end (emit_expand).
         self.machine_rules: set[int] = set()
@@ -98,8 +109,6 @@ class Emitter:
         self.first_rule = first_rule
         self._first_terminal = first_terminal
         self._skip_class = skip_class
-        self._refs: dict[int, ir.TerminalRef] = {}
-        self._originals: list[ir.Terminal] = []
         self._todo: list[_Task] = []
         self._distinct_terminals: dict[int, ir.TerminalRef] = {}
         self._narrowed: set[Schema] = set()
@@ -113,14 +122,14 @@ class Emitter:
         self.leave: Symbols = ()
         if style.unit is not None:
             self._add_lines(style.unit)
-        self._begin_variant()
+        self._begin_variant(any_value)
 
-    def _begin_variant(self) -> None:
+    def _begin_variant(self, any_value: ir.Symbol | None = None) -> None:
         self._keys: dict[tuple[str, bool], Symbols] = {}
         self._values: dict[Schema, ir.Symbol] = {}
         self._unions: dict[tuple[Group, ...], ir.TerminalRef] = {}
         self._distinct_values: dict[Schema, ir.Symbol] = {}
-        self._any: ir.Symbol | None = None
+        self._any = any_value
         self._separate: Emitter | None = None
         self._comparing: Emitter | None = None
 
@@ -132,9 +141,8 @@ class Emitter:
         if self._separate is None:
             any_value = self.any_value()
             self._separate = copy.copy(self)
-            self._separate._begin_variant()
+            self._separate._begin_variant(any_value)
             self._separate.merged = False
-            self._separate._any = any_value
         return self._separate
 
     @property

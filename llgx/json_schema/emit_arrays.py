@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from llgx import ir
     from llgx.json_schema.emit import Emitter, Symbols
 
-__all__ = ["at_most", "exactly", "productions"]
+__all__ = ["at_most", "exactly", "items", "productions"]
 
 _INLINE = 6
 
@@ -44,11 +44,11 @@ def productions(emitter: Emitter, group: ArrayGroup, schema: Schema) -> list[Sym
     if is_unique:
         begin = emitter.open_unique_array
         value = emitter.comparing.distinct_value
-    bodies = () if high == 0 else (_items(emitter, group, high, value),)
+    bodies = () if high == 0 else (items(emitter, group, high, value),)
     return emitter.bracketed(begin, bodies, emitter.close_array, group.low == 0)
 
 
-def _items(
+def items(
     emitter: Emitter,
     group: ArrayGroup,
     high: int | None,

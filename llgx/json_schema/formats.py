@@ -54,8 +54,13 @@ def string_format(name: str, dialect: str = "") -> StringSet | None:
 
     Formats mean the same in all dialects that have them.
     """
-    build = _BUILDERS.get(name)
-    return None if build is None else StringSet.lazily(name, build)
+    return _string_format(name) if name in _BUILDERS else None
+
+
+@functools.cache
+def _string_format(name: str) -> StringSet:
+    # Kept: what has been found out about the set is of use for the next schema.
+    return StringSet.lazily(name, _BUILDERS[name])
 
 
 @functools.cache

@@ -155,10 +155,20 @@ class Translator:
 
     def translate(self) -> Schema:
         """The formula of the document."""
-        root = self.schema(self._root, None, self._scope)
+        return self._whole_of(self._root, None)
+
+    def part(self, value: Any, place: Place) -> Schema | None:
+        """The formula of a part of the document; None where that takes a registry."""
+        try:
+            return self._whole_of(value, place)
+        except (_NeedsRegistry, _NeedsDynamicScopes):
+            return None
+
+    def _whole_of(self, value: Any, place: Place) -> Schema:
+        root = self.schema(value, place, self._scope)
         while self._later:
-            name, value, place, scope = self._later.pop()
-            made = self._object(value, self._kinds(value, scope.dialect), place, scope)
+            name, inner, at, scope = self._later.pop()
+            made = self._object(inner, self._kinds(inner, scope.dialect), at, scope)
             name.parts = (made,)
         return root
 

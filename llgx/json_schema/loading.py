@@ -104,9 +104,9 @@ def _parse(text: str | bytes, limits: Limits) -> object:
     try:
         if depth > _C_DEPTH:
             return _parse_deep(text)
-        return json.loads(
-            text, parse_float=decimal.Decimal, parse_int=_integer, parse_constant=_no_constant
-        )
+        if text.startswith("\ufeff"):
+            raise json.JSONDecodeError("it begins with a byte order mark", text, 0)
+        return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise SchemaError(
             f"the schema is no JSON: line {error.lineno}, column {error.colno}: {error.msg}"
@@ -136,6 +136,11 @@ def _integer(text: str) -> int | decimal.Decimal:
 
 def _no_constant(text: str) -> object:
     raise SchemaError(f"the schema is no JSON: {text} is no number")
+
+
+_DECODER: Final = json.JSONDecoder(
+    parse_float=decimal.Decimal, parse_int=_integer, parse_constant=_no_constant
+)
 
 
 def _number(text: str) -> int | decimal.Decimal:

@@ -231,14 +231,14 @@ def options_of(names: Mapping[str, Any]) -> Options:
 
     Raises ``TypeError`` for another name, ``TypeError`` or ``ValueError`` for a value that is none.
     """
+    if not names:
+        return DEFAULT_OPTIONS
     fields = {field.name for field in dataclasses.fields(Options)}
     own = {name: value for name, value in names.items() if name in fields}
     others = {name: value for name, value in names.items() if name not in fields}
     for name in others:
         if name not in _GUIDANCE:
             raise TypeError(f"no option {name!r}; there are {', '.join(sorted(fields))}")
-    if not own and not others:
-        return DEFAULT_OPTIONS
     options = Options(**own)
     if others:
         try:

@@ -41,6 +41,7 @@ _SHORT: Final = {
 _FORBIDDEN: Final = (1 << 0x20) - 1 | 1 << 0x22 | 1 << 0x5C
 _ALL_BYTES: Final = (1 << 256) - 1
 _QUOTE: Final = ir.Literal(b'"')
+_MOST_KEPT: Final = 1_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,13 +96,29 @@ class _Quoter:
     def __init__(self, spelling: StringSpelling) -> None:
         self.spelling = spelling
         self.code = _code(spelling)
+        self._kept: dict[int, tuple[ir.Regex, tuple[ir.Regex, bool]]] = {}
 
     def body(self, tree: ir.Regex) -> ir.Regex:
         """The spellings of what ``tree`` matches."""
-        regex, bounded = fold(
-            _grouped(tree) if self.spelling.unicode_escapes else tree, self._visit
-        )
+        if self.spelling.unicode_escapes:
+            regex, bounded = fold(_grouped(tree), self._visit)
+        else:
+            # The alternatives of characters are shared by all trees: see llgx.regex.utf8.
+            self._kept = _kept(self.spelling)
+            if len(self._kept) > _MOST_KEPT:
+                self._kept.clear()
+            regex, bounded = fold(tree, self._visit_bytes, self._kept)
         return regex if bounded else intersect((quoted_any_text(self.spelling), regex))
+
+    def _visit_bytes(
+        self, node: ir.Regex, parts: list[tuple[ir.Regex, bool]]
+    ) -> tuple[ir.Regex, bool]:
+        result = self._visit(node, parts)
+        if node is ANY_TEXT or (
+            type(node) is ir.Alternation and node.items and type(node.items[0]) is ir.ByteSet
+        ):
+            self._kept[id(node)] = (node, result)
+        return result
 
     def _visit(self, node: ir.Regex, parts: list[tuple[ir.Regex, bool]]) -> tuple[ir.Regex, bool]:
         """The quoted node, and whether it matches spellings only.
@@ -133,6 +150,12 @@ class _Quoter:
                 return concat([_byte_set(1 << b, self.spelling) for b in node.data]), True
         assert isinstance(node, ir.ByteSet), node
         return _byte_set(node.mask, self.spelling), True
+
+
+@functools.lru_cache(maxsize=64)
+def _kept(spelling: StringSpelling) -> dict[int, tuple[ir.Regex, tuple[ir.Regex, bool]]]:
+    """Quoted alternatives of single characters by identity, beside what they were made from."""
+    return {}
 
 
 @functools.lru_cache(maxsize=64)

@@ -260,6 +260,14 @@ class StringSet:
                 return False
             if self._high == 0:
                 return "" in self._excluded
+        if len(self._every) == 1 and not self._none and not self._excluded:
+            # One leaf, and a length perhaps: what is asked of its tree is seen without a search.
+            (only,) = self._every
+            bounded: ir.Regex | None = only.tree
+            if bounded is not None and (self._low or self._high is not None):
+                bounded = content.with_length(bounded, self._low, self._high)
+            if bounded is not None and content.is_plainly_inhabited(bounded):
+                return False
         if content.is_plainly_inhabited(self.tree):
             return False
         if self._high is not None and self._high > self._low + _SHORT:

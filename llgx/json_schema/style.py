@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+from collections.abc import Sequence
 from typing import Final
 
 from llgx import ir
@@ -24,7 +25,7 @@ from llgx.json_schema.options import DEFAULT_OPTIONS, Options
 from llgx.json_schema.quoting import StringSpelling
 from llgx.json_schema.strings import StringSet
 from llgx.regex import parse_rust
-from llgx.regex.build import concat, intersect, repeat
+from llgx.regex.build import alternate, concat, intersect, repeat
 
 __all__ = ["Style", "literal_name"]
 
@@ -34,14 +35,15 @@ _QUOTE: Final = ir.Literal(b'"')
 _KEPT_KEYS: Final = 8_192  # key terminals of one style, about 1 KB each
 _KEPT_SCALARS: Final = 1_024
 _NAME_LENGTH: Final = 60
+_SHOWN: Final = 4
 
 
 def literal_name(literals: list[str]) -> str:
     """How messages speak of a terminal that is one of ``literals``."""
-    name = " | ".join(literals[:4])
+    name = " | ".join(literals[:_SHOWN])
     if len(name) > _NAME_LENGTH:
         return name[:_NAME_LENGTH] + "…"
-    return name if len(literals) <= 4 else f"{name} | …"
+    return name if len(literals) <= _SHOWN else f"{name} | …"
 
 
 class Style:
@@ -71,7 +73,6 @@ class Style:
             colon = ":" if self.unit is None else ": "
         self.colon_regex = _separator("key_separator", colon, b":")
         # After the quote of a key, and between a comma and the key, where they are one lexeme.
-        # After the quote of a key, and between a comma and the key, where they are one lexeme.
         self._after_key = _items(concat((gap, self.colon_regex)))
         self._before_key = _items(concat((self.comma_regex, gap)))
         # Whether a key never touches another literal, so that its parts are as flat as can be.
@@ -94,6 +95,10 @@ class Style:
             "boolean", ir.Alternation((ir.Literal(b"true"), ir.Literal(b"false")))
         )
         self.null = ir.Terminal('"null"', ir.Literal(b"null"))
+        self.boolean_or_null = ir.Terminal(
+            "null | false | true",
+            ir.Alternation((ir.Literal(b"null"), ir.Literal(b"false"), ir.Literal(b"true"))),
+        )
         self._options = options
         self._plain = self.strings == DEFAULT_OPTIONS.strings
         # What stands between the quotes, where every character has one spelling.
@@ -150,25 +155,32 @@ class Style:
         """A key out of ``names``, of which an object has each once at the most."""
         if names.is_any:
             return self.any_key
-        text = self._other_than(names) or names.quoted(self.strings)
-        return ir.Terminal("key", text, distinct=True)
+        excluded = names.excluded
+        if excluded is None or self._string_body is None:
+            return ir.Terminal("key", names.quoted(self.strings), distinct=True)
+        return self.other_key(sorted(excluded))
 
-    def _other_than(self, names: StringSet) -> ir.Regex | None:
-        """Every key but the few that ``names`` leaves out; None if it is another kind of set.
+    def other_key(self, excluded: Sequence[str]) -> ir.Terminal:
+        """Every key but ``excluded``, which are sorted, and each once at the most.
 
         This is what nearly every object allows, so it is put together by hand.
         """
-        excluded = names.excluded
-        if excluded is None or self._string_body is None:
-            return None
+        if self._string_body is None:
+            names = StringSet.of(excluded).complement()
+            return ir.Terminal("key", names.quoted(self.strings), distinct=True)
         words: list[ir.Regex] = []
-        for name in sorted(excluded):
+        for name in excluded:
             word = self.quoted(name)
             assert isinstance(word, ir.Literal)
             words.append(ir.Literal(word.data[1:-1]))
         left_out = words[0] if len(words) == 1 else ir.Alternation(tuple(words))
         rest = ir.Intersection((self._string_body, ir.Complement(left_out)))
-        return ir.Concat((_QUOTE, rest, _QUOTE))
+        return ir.Terminal("key", ir.Concat((_QUOTE, rest, _QUOTE)), distinct=True)
+
+    def choice(self, values: Sequence[str]) -> ir.Terminal:
+        """One of the strings ``values``, which are sorted."""
+        shown = [json.dumps(value, ensure_ascii=False) for value in values[: _SHOWN + 1]]
+        return ir.Terminal(literal_name(shown), alternate([self.quoted(value) for value in values]))
 
     def string_of(self, strings: StringSet) -> ir.Terminal:
         """A string out of ``strings``."""

@@ -1,0 +1,17 @@
+from llgx import ir
+from llgx.json_schema.loading import Document
+from llgx.json_schema.options import Options
+from llgx.json_schema.report import Report
+from llgx.json_schema.style import Style
+from llgx.limits import Limits
+
+class NotPlain(Exception): ...
+
+class _Plain:
+    rules: list[ir.Rule]
+    terminals: list[ir.Terminal]
+    def ref(self, terminal: ir.Terminal) -> ir.TerminalRef: ...
+
+def compile_plain(
+    document: Document, options: Options, style: Style, limits: Limits
+) -> tuple[_Plain, ir.Symbol, list[str], Report] | None: ...

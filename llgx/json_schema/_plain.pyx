@@ -1,0 +1,779 @@
+# cython: language_level=3
+"""Plain schemas: from the document to rules without the algebra.
+
+Most schemas, and most parts of the others, are trees of types, properties, items, plain lists of
+strings and references to such, which exclude nothing and overlap with nothing. Their rules can be
+read off. What is not plain within a plain document (an ``anyOf``, a pattern of names) is translated
+and emitted as always and stands in the rules around it.
+
+Invariant: the language is the one that translation, algebra and emission give, and the rules are
+the same but for their numbers and for parts that both ways have made: see
+:mod:`llgx.json_schema.emit_objects` and :mod:`llgx.json_schema.emit_arrays` for how they are laid
+out. Where that is not certain, or something is wrong with the schema, :exc:`NotPlain` is raised, and
+the document goes the long way from the start, which also finds the words for what is wrong.
+
+Schemas of equal content are one rule. What requires itself has no value: of references, it is kept
+in mind which part cannot do without which other. Linear in the document; stack depth is bounded.
+"""
+
+cimport cython
+from cpython.dict cimport PyDict_GetItem
+from cpython.object cimport PyObject, PyTypeObject
+
+from llgx import ir as _ir
+from llgx.errors import LlgxError
+from llgx.json_schema import constraints as _constraints
+from llgx.json_schema import emit_arrays as _emit_arrays
+from llgx.json_schema.dialects import (
+    APPLICATOR, ARRAY, DEFAULT, NUMBER, OBJECT, REFERENCE, STRING, TYPE,
+)
+from llgx.json_schema.emit import Emitter
+from llgx.json_schema.emit_expand import expand
+from llgx.json_schema.formats import number_format, string_format
+from llgx.json_schema.keywords import Translator
+from llgx.json_schema.normal import ArrayGroup, pointer_of
+from llgx.json_schema.numbers import NumberSet
+from llgx.json_schema.references import Scope, dialect_for, find_local
+from llgx.json_schema.report import Report
+from llgx.json_schema.strings import StringSet
+
+
+cdef extern from "Python.h":
+    int PyObject_GenericSetAttr(object, object, object) except -1
+    ctypedef object (*newfunc)(PyTypeObject*, object, PyObject*)
+
+
+class NotPlain(Exception):
+    """The document has to be translated as a whole."""
+
+
+cdef enum:
+    DEEPEST = 100            # schemas within one another; each takes a few hundred bytes of stack
+    # What the types of a schema may be.
+    NULL_TYPE = 1
+    BOOLEAN_TYPE = 2
+    NUMBER_TYPE = 4
+    INTEGER_TYPE = 8
+    STRING_TYPE = 16
+    ARRAY_TYPE = 32
+    OBJECT_TYPE = 64
+    ALL_TYPES = 119          # an integer is a number
+
+
+cdef dict _TYPE_BITS = {
+    "null": NULL_TYPE, "boolean": BOOLEAN_TYPE, "number": NUMBER_TYPE, "integer": INTEGER_TYPE,
+    "string": STRING_TYPE, "array": ARRAY_TYPE, "object": OBJECT_TYPE,
+}
+cdef long _TYPE = TYPE, _NUMBER = NUMBER, _STRING = STRING, _ARRAY = ARRAY, _OBJECT = OBJECT
+cdef long _APPLICATOR = APPLICATOR, _REFERENCE = REFERENCE
+cdef long _PLAIN = TYPE | NUMBER | STRING | ARRAY | OBJECT
+
+# Keywords that bring a schema into the algebra, among those of its kind that are plain.
+cdef frozenset _NOT_PLAIN = frozenset((
+    "patternProperties", "minProperties", "maxProperties", "contains", "prefixItems",
+    "minContains", "maxContains",
+))
+
+cdef object _Production = _ir.Production
+cdef object _Rule = _ir.Rule
+cdef object _RuleRef = _ir.RuleRef
+cdef object _TerminalRef = _ir.TerminalRef
+cdef tuple _NOTHING = ()
+
+
+# --------------------------------------------------------------------------- objects of ir
+
+# The constructors of frozen dataclasses set each field through a call. There are many productions.
+
+cdef inline object _production(tuple symbols):
+    cdef object made = (<newfunc>(<PyTypeObject*>_Production).tp_new)(
+        <PyTypeObject*>_Production, _NOTHING, NULL
+    )
+    PyObject_GenericSetAttr(made, "symbols", symbols)
+    PyObject_GenericSetAttr(made, "condition", None)
+    return made
+
+
+cdef inline object _reference(object kind, Py_ssize_t index):
+    cdef object made = (<newfunc>(<PyTypeObject*>kind).tp_new)(<PyTypeObject*>kind, _NOTHING, NULL)
+    PyObject_GenericSetAttr(made, "index", index)
+    if kind is _RuleRef:
+        PyObject_GenericSetAttr(made, "argument", None)
+    return made
+
+
+@cython.final
+cdef class _Plain:
+    """One document on its way. Symbols are objects of ``ir``, one for each rule and terminal."""
+
+    cdef object document, style, limits, options, dialect, scope
+    cdef dict known              # what keywords of the dialect are about
+    cdef str id_keyword
+    cdef readonly object report
+    cdef readonly dict patterns  # as Translator.patterns
+    cdef readonly list rules, terminals
+    cdef list originals
+    cdef dict refs               # terminals by identity, as Emitter._refs
+    cdef dict keys, next_keys    # symbols of keys, by name
+    cdef dict choices            # symbols of lists of strings
+    cdef dict other_keys         # symbols of all keys but some
+    cdef dict shapes             # symbols of other schemas, by what they derive
+    cdef dict targets            # contents by reference
+    cdef dict done               # symbols by identity of the contents; None: under way
+    cdef list needs              # pairs of targets: the first has no value without the second
+    cdef object current          # identity of the target under way
+    cdef bint is_recursive       # some reference leads to what is under way
+    cdef object comma_, colon, open_object, close_object, open_array, close_array, any_
+    cdef object translator, emitter
+
+    def __init__(self, document, options, limits, style):
+        self.document = document
+        self.options = options
+        self.limits = limits
+        self.style = style
+        self.report = Report(options.records)
+        self.dialect = dialect_for(document.contents, DEFAULT, {})
+        self.known = self.dialect.keywords
+        self.id_keyword = self.dialect.id_keyword
+        self.scope = None
+        self.patterns = {}
+        self.rules = []
+        self.terminals = []
+        self.originals = []
+        self.refs = {}
+        self.keys = {}
+        self.next_keys = {}
+        self.choices = {}
+        self.other_keys = {}
+        self.shapes = {}
+        self.targets = {}
+        self.done = {}
+        self.needs = []
+        self.is_recursive = False
+        self.comma_ = self._ref(style.comma)
+        self.open_object = self._ref(style.open_object)
+        self.close_object = self._ref(style.close_object)
+        self.open_array = self._ref(style.open_array)
+        self.close_array = self._ref(style.close_array)
+
+    cdef object compile(self):
+        cdef object root = self.document.contents
+        if type(root) is not dict:
+            raise NotPlain
+        cdef object start = self._target(root, None, True, 0)
+        if self.is_recursive and _has_cycle(self.needs):
+            raise NotPlain
+        if self.emitter is not None:
+            self.emitter.finish()
+            expand(self.emitter)
+        return start
+
+    # What constraints.string_set and the like ask of a translator, and what emit_arrays asks of an
+    # emitter.
+
+    def malformed(self, place, keyword, reason):
+        raise NotPlain
+
+    def unenforced(self, place, keyword, reason):
+        raise NotPlain
+
+    def conflict(self, place, keyword, reason):
+        raise NotPlain
+
+    def format_name(self, value, place, scope):
+        name = value["format"]
+        if type(name) is not str:
+            raise NotPlain
+        if string_format(name) is None and number_format(name) is None:
+            if self.options.strict_formats:
+                raise NotPlain
+            reason = f"the format {name!r} is not known, so that it is an annotation"
+            self.report.note(pointer_of(place), "format", reason)
+        return name
+
+    def ref(self, terminal):
+        """The symbol of a terminal that is not made anew for each call."""
+        return self._ref(terminal)
+
+    @property
+    def comma(self):
+        return (self.comma_,)
+
+    def rule(self, alternatives):
+        made = self._new_rule()
+        productions = self.rules[made.index].productions
+        for symbols in alternatives:
+            productions.append(_production(tuple(symbols)))
+        return made
+
+    def one(self, symbols):
+        return symbols if len(symbols) <= 1 else (self.rule((symbols,)),)
+
+    def repeated(self, first, step):
+        return self._repeated(list(first), tuple(step))
+
+    # Rules and terminals
+
+    cdef object _ref(self, terminal):
+        """The place of ``terminal``, an object that is not made anew for each call."""
+        cdef object key = <Py_ssize_t><PyObject*>terminal
+        cdef PyObject* found = PyDict_GetItem(self.refs, key)
+        if found != NULL:
+            return <object>found
+        made = _reference(_TerminalRef, len(self.terminals))
+        self.refs[key] = made
+        self.originals.append(terminal)
+        self.terminals.append(terminal)
+        return made
+
+    cdef object _new_rule(self):
+        self.rules.append(_Rule("", []))
+        return _reference(_RuleRef, len(self.rules) - 1)
+
+    cdef inline int _add(self, object reference, tuple symbols) except -1:
+        (<list>self.rules[reference.index].productions).append(_production(symbols))
+        return 0
+
+    cdef object _repeated(self, list first, tuple step):
+        made = self._new_rule()
+        cdef list productions = self.rules[made.index].productions
+        for symbols in first:
+            productions.append(_production(symbols))
+        productions.append(_production((made, *step)))
+        return made
+
+    cdef object _key(self, str name):
+        """The key ``name`` and its colon."""
+        cdef PyObject* found = PyDict_GetItem(self.keys, name)
+        if found != NULL:
+            return <object>found
+        made = self.keys[name] = self._ref(self.style.key(name, False, True))
+        return made
+
+    cdef object _next_key(self, str name):
+        """A comma, the key ``name`` and its colon, where nothing else with a comma may follow."""
+        cdef PyObject* found = PyDict_GetItem(self.next_keys, name)
+        if found != NULL:
+            return <object>found
+        made = self.next_keys[name] = self._ref(self.style.key(name, True, True))
+        return made
+
+    cdef object _any(self):
+        """Any JSON value, as Emitter.any_value."""
+        if self.any_ is None:
+            style = self.style
+            self.any_ = value = self._new_rule()
+            if self.colon is None:
+                self.colon = self._ref(style.colon)
+            member = (self._ref(style.any_key), self.colon, value)
+            members = self._repeated([member], (self.comma_, *member))
+            items = self._repeated([(value,)], (self.comma_, value))
+            for terminal in (style.string, style.number, style.boolean, style.null):
+                self._add(value, (self._ref(terminal),))
+            self._add(value, (self.open_object, members, self.close_object))
+            self._add(value, (self.open_object, self.close_object))
+            self._add(value, (self.open_array, items, self.close_array))
+            self._add(value, (self.open_array, self.close_array))
+        return self.any_
+
+    # References
+
+    cdef object _target(self, object contents, place, bint forced, int depth):
+        """The symbol of what a reference leads to, or of the root."""
+        cdef object key = <Py_ssize_t><PyObject*>contents
+        cdef object outer = self.current
+        if forced and outer is not None:
+            self.needs.append((outer, key))
+        if key in self.done:
+            found = self.done[key]
+            if found is None:
+                self.is_recursive = True
+                found = self.done[key] = self._new_rule()
+            elif not (type(found) is _TerminalRef or self.rules[found.index].productions):
+                self.is_recursive = True
+            return found
+        self.done[key] = None
+        self.current = key
+        made = self._schema(contents, place, True, depth, key)
+        self.current = outer
+        reserved = self.done[key]
+        if reserved is not None and reserved is not made:
+            self._add(reserved, (made,))
+            made = reserved
+        self.done[key] = made
+        return made
+
+    cdef object _reference(self, dict value, place, bint forced, int depth):
+        ref = value["$ref"]
+        if type(ref) is not str:
+            raise NotPlain
+        found = self.targets.get(ref)
+        if found is None:
+            if ref == "#" or ref == "":
+                found = (self.document.contents, None)
+            elif not ref.startswith("#/"):
+                raise NotPlain
+            else:
+                try:
+                    found = find_local(self.document.contents, ref, self.dialect)
+                except LookupError:
+                    raise NotPlain from None
+                if found is None:
+                    raise NotPlain
+            self.targets[ref] = found
+        return self._target(found[0], found[1], forced, depth)
+
+    # Schemas
+
+    cdef object _schema(self, object value, place, bint forced, int depth, object reserve_for):
+        """The symbol of ``value``. It is ``forced`` where what is under way takes a value of it.
+
+        ``reserve_for`` is the target that this is the whole of, or None.
+        """
+        cdef long seen = 0
+        cdef dict known = self.known
+        cdef PyObject* bits
+        cdef int types, has_enum = 0
+        if type(value) is not dict:
+            if value is True:
+                return self._any()
+            raise NotPlain
+        if depth > DEEPEST:
+            raise NotPlain
+        for keyword in <dict>value:
+            bits = PyDict_GetItem(known, keyword)
+            if bits != NULL:
+                seen |= <long><object>bits
+                if keyword in _NOT_PLAIN:
+                    return self._other(value, place)
+                if (<object>bits) == _APPLICATOR:
+                    if keyword != "enum" and keyword != "const":
+                        return self._other(value, place)
+                    has_enum += 1
+        if place is not None and self.id_keyword in <dict>value:
+            raise NotPlain
+        if seen & _REFERENCE:
+            if "$ref" not in <dict>value:
+                raise NotPlain
+            if self.dialect.draft > 7 and seen != _REFERENCE:
+                return self._other(value, place)
+            return self._reference(value, place, forced, depth + 1)
+        if has_enum:
+            return self._enum(value, place, has_enum, seen)
+        if seen & ~_PLAIN:
+            return self._other(value, place)
+        types = ALL_TYPES
+        if seen & _TYPE:
+            types = self._types((<dict>value)["type"])
+        elif not seen:
+            return self._any()
+        return self._typed(value, place, types, seen, forced, depth, reserve_for)
+
+    cdef int _types(self, names) except 0:
+        cdef int types = 0
+        if type(names) is str:
+            names = (names,)
+        elif type(names) is not list:
+            raise NotPlain
+        for name in names:
+            bit = _TYPE_BITS.get(name) if type(name) is str else None
+            if bit is None:
+                raise NotPlain
+            types |= <int>bit
+        if not types:
+            raise NotPlain
+        return types
+
+    cdef object _typed(
+        self, dict value, place, int types, long seen, bint forced, int depth, object reserve_for
+    ):
+        """The values of some types with the keywords of those types."""
+        cdef list symbols = []   # scalars
+        cdef object array = None, members = None, found = None, made
+        cdef tuple key
+        if types == ALL_TYPES and not seen & (_NUMBER | _STRING | _ARRAY | _OBJECT):
+            return self._any()
+        # In the order of the groups of a normal form, finite scalars last.
+        cdef bint is_number = bool(types & (NUMBER_TYPE | INTEGER_TYPE))
+        if is_number and seen & _NUMBER:
+            found = self._number(value, place, types)
+            if found is None:
+                return self._other(value, place)
+        elif types & NUMBER_TYPE:
+            found = self._ref(self.style.number)
+        elif is_number:
+            found = self._ref(self.style.integer)
+        if types & STRING_TYPE:
+            made = self._ref(self.style.string)
+            if seen & _STRING:
+                made = self._string(value, place)
+                if made is None:
+                    return self._other(value, place)
+            symbols.append(made)
+        if is_number:
+            symbols.append(found)
+        if types & (NULL_TYPE | BOOLEAN_TYPE):
+            if not types & BOOLEAN_TYPE:
+                symbols.append(self._ref(self.style.null))
+            elif not types & NULL_TYPE:
+                symbols.append(self._ref(self.style.boolean))
+            else:
+                symbols.append(self._ref(self.style.boolean_or_null))
+        if not types & (ARRAY_TYPE | OBJECT_TYPE):
+            if len(symbols) == 1:
+                return symbols[0]
+        if forced and types & (types - 1):
+            forced = False       # there are other values
+        if types & ARRAY_TYPE:
+            array = self._array(value, place, seen, forced, depth)
+            if array is None:
+                return self._other(value, place)
+        if types & OBJECT_TYPE:
+            members = self._object(value, place, seen, forced, depth)
+        if types == ALL_TYPES and self._is_any(symbols, array, members):
+            return self._any()
+        key = self._content(symbols, array, members)
+        if reserve_for is not None:
+            made = self.done[reserve_for]
+            if made is None:
+                made = self.shapes.get(key)
+                if made is not None:
+                    return made
+                made = self._new_rule()
+        else:
+            made = self.shapes.get(key)
+            if made is not None:
+                return made
+            made = self._new_rule()
+        self.shapes.setdefault(key, made)
+        for symbol in symbols:
+            self._add(made, (symbol,))
+        if array is not None:
+            self._array_productions(made, array)
+        if members is not None:
+            self._object_productions(made, members)
+        return made
+
+    cdef bint _is_any(self, list symbols, tuple array, tuple members):
+        """Whether keywords of all types say nothing."""
+        return (
+            symbols[0] is self._ref(self.style.string)
+            and symbols[1] is self._ref(self.style.number)
+            and array == (self._any(), 0, None)
+            and members[3] is self._any()
+            and not members[4]
+        )
+
+    cdef object _content(self, list symbols, array, members):
+        """What a schema derives, to be looked up."""
+        cdef list key = [_number_of(symbol) for symbol in symbols]
+        key.append(None)
+        if array is not None:
+            item, low, high = array
+            key += (_number_of(item), low, high)
+        key.append(None)
+        if members is not None:
+            names, required, values, rest, excluded = members
+            key += names
+            key.append(None)
+            key += required
+            for symbol in values:
+                key.append(_number_of(symbol))
+            if rest is not None:
+                key.append(_number_of(rest))
+                key.append(excluded)
+        return tuple(key)
+
+    # Scalars
+
+    cdef object _number(self, dict value, place, int types):
+        """The symbol of the numbers; None if they are not plain."""
+        numbers = _constraints.number_set(self, value, place, self._scope())
+        if not types & NUMBER_TYPE:
+            numbers = NumberSet.INTEGERS.meet(numbers)
+        if numbers.is_any:
+            return self._ref(self.style.number)
+        if numbers.values is not None:
+            return None
+        if numbers.is_empty():
+            raise NotPlain
+        return self._ref(self.style.number_of(numbers))
+
+    cdef object _string(self, dict value, place):
+        """The symbol of the strings; None if they are not plain."""
+        strings = _constraints.string_set(self, value, place, self._scope())
+        if strings.is_any:
+            return self._ref(self.style.string)
+        if strings.values is not None:
+            return None
+        if strings.is_empty():
+            raise NotPlain
+        return self._ref(self.style.string_of(strings))
+
+    cdef object _scope(self):
+        if self.scope is None:
+            self.scope = Scope(self.dialect)
+        return self.scope
+
+    cdef object _enum(self, dict value, place, int has_enum, long seen):
+        """A list of strings with no keyword but a type beside it."""
+        cdef object values
+        if has_enum > 1 or seen & ~(_TYPE | _APPLICATOR):
+            return self._other(value, place)
+        if "enum" in value:
+            values = value["enum"]
+            if type(values) is not list or not values:
+                return self._other(value, place)
+        else:
+            values = (value["const"],)
+        if seen & _TYPE and not self._types(value["type"]) & STRING_TYPE:
+            return self._other(value, place)
+        for item in values:
+            if type(item) is not str:
+                return self._other(value, place)
+            if not (<str>item).isascii() and not _is_text(item):
+                return self._other(value, place)
+        key = tuple(sorted(set(values)))
+        made = self.choices.get(key)
+        if made is None:
+            made = self.choices[key] = self._ref(self.style.choice(key))
+        return made
+
+    # Arrays
+
+    cdef object _array(self, dict value, place, long seen, bint forced, int depth):
+        """(item, low, high) of the arrays; None if they are not plain."""
+        cdef object items = True, low = 0, high = None
+        if seen & _ARRAY:
+            items = value.get("items", True)
+            if type(items) is list:
+                return None
+            low = _constraints.count_of(self, value, "minItems", place, 0) or 0
+            high = _constraints.count_of(self, value, "maxItems", place, None)
+            if high is not None and low > high:
+                raise NotPlain
+            unique = value.get("uniqueItems", False)
+            if type(unique) is not bool:
+                raise NotPlain
+            if (unique and (high is None or high > 1)) or items is False:
+                return None
+        if items is True:
+            item = self._any()
+        else:
+            item = self._schema(items, (place, "items"), forced and low > 0, depth + 1, None)
+        return item, low, high
+
+    cdef int _array_productions(self, made, tuple array) except -1:
+        item, low, high = array
+        if low == 0 and high is None:
+            items = self._repeated([(item,)], (self.comma_, item))
+            self._add(made, (self.open_array, items, self.close_array))
+        elif high != 0:
+            group = ArrayGroup((), None, low, high)
+            high = _emit_arrays.reachable(high)
+            body = _emit_arrays.items(self, group, high, lambda _: item)
+            self._add(made, (self.open_array, *body, self.close_array))
+        if low == 0:
+            self._add(made, (self.open_array, self.close_array))
+        return 0
+
+    # Objects
+
+    cdef object _object(self, dict value, place, long seen, bint forced, int depth):
+        """The members of the objects: names, which of them are required, and their symbols; the
+        symbol of other members (None: there are none), and the names that those do not have."""
+        cdef list names = [], required = [], values = [], excluded
+        cdef dict properties
+        cdef set needed
+        cdef list wanted = []
+        cdef object rest, others = True, inside
+        cdef bint is_required
+        if not seen & _OBJECT:
+            return names, required, values, self._any(), ()
+        if "required" in value:
+            found = value["required"]
+            if type(found) is not list:
+                raise NotPlain
+            wanted = found
+            for name in wanted:
+                if type(name) is not str:
+                    raise NotPlain
+        if "additionalProperties" in value:
+            others = value["additionalProperties"]
+        needed = set(wanted)
+        excluded = []
+        if "properties" in value:
+            found = value["properties"]
+            if type(found) is not dict:
+                raise NotPlain
+            properties = found
+            inside = (place, "properties")
+            for name, item in properties.items():
+                if type(name) is not str or not ((<str>name).isascii() or _is_text(name)):
+                    raise NotPlain
+                is_required = name in needed
+                excluded.append(name)
+                if is_required:
+                    needed.discard(name)
+                elif item is False:
+                    continue
+                names.append(name)
+                required.append(is_required)
+                values.append(
+                    self._schema(item, (inside, name), forced and is_required, depth + 1, None)
+                )
+        rest = None
+        if others is not False:
+            rest = self._any()
+            if others is not True:
+                is_required = forced and bool(needed)
+                inside = (place, "additionalProperties")
+                rest = self._schema(others, inside, is_required, depth + 1, None)
+        if needed:
+            if rest is None:
+                raise NotPlain
+            for name in wanted:
+                if name in needed:
+                    needed.discard(name)
+                    if not (<str>name).isascii() and not _is_text(name):
+                        raise NotPlain
+                    names.append(name)
+                    required.append(True)
+                    values.append(rest)
+                    excluded.append(name)
+        return names, required, values, rest, tuple(sorted(excluded))
+
+    cdef int _object_productions(self, made, tuple members) except -1:
+        cdef list names = members[0], required = members[1], values = members[2]
+        cdef object rest = members[3], excluded = members[4]
+        cdef tuple head = ()         # the lists of at least one member so far; none at first
+        cdef tuple first
+        cdef bint may_be_empty = True, after_required = False
+        cdef Py_ssize_t at
+        cdef object rule
+        for at in range(len(names)):
+            name = names[at]
+            value = values[at]
+            if required[at]:
+                if not head:
+                    head = (self._key(name), value)
+                elif may_be_empty:
+                    first = (self._key(name), value)
+                    rule = self._new_rule()
+                    self._add(rule, first)
+                    self._add(rule, (*head, self.comma_, *first))
+                    head = (rule,)
+                elif after_required:
+                    head = (*head, self._next_key(name), value)
+                else:
+                    head = (*head, self.comma_, self._key(name), value)
+                may_be_empty = False
+                after_required = True
+                continue
+            first = (self._key(name), value)
+            after_required = False
+            if not head:
+                head = first
+                continue
+            if len(head) > 1:
+                rule = self._new_rule()
+                self._add(rule, head)
+                head = (rule,)
+            rule = self._new_rule()
+            self._add(rule, head)
+            self._add(rule, (*head, self.comma_, *first))
+            if may_be_empty:
+                self._add(rule, first)
+            head = (rule,)
+        if rest is not None:
+            if self.colon is None:
+                self.colon = self._ref(self.style.colon)
+            if excluded:
+                key = self.other_keys.get(excluded)
+                if key is None:
+                    key = self.other_keys[excluded] = self._ref(self.style.other_key(excluded))
+            else:
+                key = self._ref(self.style.any_key)
+            first = (key, self.colon, rest)
+            alternatives = []
+            if head:
+                alternatives.append(head)
+            if may_be_empty:
+                alternatives.append(first)
+            head = (self._repeated(alternatives, (self.comma_, *first)),)
+        if head:
+            self._add(made, (self.open_object, *head, self.close_object))
+        if may_be_empty:
+            self._add(made, (self.open_object, self.close_object))
+        return 0
+
+    # What is not plain
+
+    cdef object _other(self, dict value, place):
+        """The symbol of a part that goes the long way."""
+        if place is None:
+            raise NotPlain
+        if self.translator is None:
+            self.translator = Translator(
+                self.document, self.options, self.report, self.limits, False, False
+            )
+            self.emitter = Emitter(
+                self.style,
+                self.translator.algebra,
+                self.report,
+                shared=(self.rules, self.terminals, self.refs, self.originals, self._any()),
+            )
+        schema = self.translator.part(value, place)
+        if schema is None or self.translator.algebra.is_empty(schema):
+            raise NotPlain
+        return self.emitter.value(schema)
+
+
+cdef inline object _number_of(symbol):
+    """A symbol as a number: quicker to compare."""
+    return 2 * <Py_ssize_t>symbol.index + (1 if type(symbol) is _TerminalRef else 0)
+
+
+cdef bint _is_text(str text):
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+cdef bint _has_cycle(list needs):
+    """Whether the pairs lead in a circle: by taking away what leads nowhere."""
+    cdef dict users = {}
+    cdef dict count = {}
+    cdef list todo
+    for user, needed in set(needs):
+        users.setdefault(needed, []).append(user)
+        count[user] = count.get(user, 0) + 1
+        count.setdefault(needed, 0)
+    todo = [key for key in count if not count[key]]
+    left = len(count)
+    while todo:
+        left -= 1
+        for user in users.get(todo.pop(), ()):
+            count[user] -= 1
+            if not count[user]:
+                todo.append(user)
+    return left > 0
+
+
+def compile_plain(document, options, style, limits):
+    """What holds the rules and terminals of ``document``, the start symbol, warnings and the
+    report; None unless the document is plain.
+
+    ``style`` is that of ``options``, which ask for members in the order of the schema, for no lines
+    and for no other documents.
+    """
+    cdef _Plain plain
+    try:
+        plain = _Plain(document, options, limits, style)
+        start = plain.compile()
+    except (NotPlain, LlgxError):
+        return None
+    warnings = [] if plain.emitter is None else plain.emitter.warnings
+    return plain, start, warnings, plain.report
