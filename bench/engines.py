@@ -11,6 +11,7 @@ request.
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -82,7 +83,8 @@ class _Llgx:
             name=vocabulary.name,
         )
         self._compiled = 0
-        self._last: llgx.CompiledGrammar | None = None
+        # Not kept alive: to take it down is no part of the next compilation.
+        self._last: Callable[[], llgx.CompiledGrammar | None] = lambda: None
         self.mask = llgx.allocate_token_bitmask(1, len(vocabulary))
         session = self.compile('start: "a"')()
         session.fill(*session.target)
@@ -96,7 +98,8 @@ class _Llgx:
         return self._compile(llgx.Grammar.from_json_schema(schema, **options))
 
     def stats(self) -> dict[str, int]:
-        return {} if self._last is None else self._last.stats()
+        last = self._last()
+        return {} if last is None else last.stats()
 
     def _compile(self, grammar: llgx.Grammar) -> Compiled:
         # No cache of compiled grammars may take two limits for one, so this one is new to it
@@ -106,7 +109,7 @@ class _Llgx:
             grammar_bytes=DEFAULT_LIMITS.grammar_bytes + self._compiled,
         )
         compiled = grammar.compile(self._vocabulary, limits=limits, shortcuts=self._shortcuts)
-        self._last = compiled
+        self._last = weakref.ref(compiled)
         return lambda: self._session(compiled)
 
     def _session(self, compiled: llgx.CompiledGrammar) -> Session:
