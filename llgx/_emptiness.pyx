@@ -4,7 +4,8 @@
 
 Without those a node is empty only if it is ``EMPTY``. With them, derivatives are searched for one
 that matches, and every node on the way keeps its verdict, so that no lexer state holds a terminal
-that can no longer match.
+that can no longer match. Of the derivatives of a node the search goes on with the one that may be
+nearest to a match: a pattern within bounds of length is mostly seen to match after a few steps.
 
 Invariant: a verdict is right or, with a fault set, not kept. Cost: bounded by a number of
 derivatives (``Regex.step_limit``), not by time.
@@ -36,11 +37,17 @@ cdef inline int _verdict(const Regex* rx, node_t node) noexcept nogil:
     return -1
 
 
-cdef inline void _push(
-    Regex* rx, Words* todo, uint32_t node, uint32_t parent, uint32_t place
-) noexcept nogil:
-    if words_push(todo, node) < 0 or words_push(todo, parent) < 0 or words_push(todo, place) < 0:
-        fault_set(rx.fault, FAULT_MEMORY)
+cdef void _sink(const Regex* rx, Words* todo, size_t base) noexcept nogil:
+    """Put the newest pair in its place among those from ``base`` on: what may be shortest, last."""
+    cdef size_t at = todo.size - 2
+    cdef uint32_t child = todo.at[at]
+    cdef uint32_t parent = todo.at[at + 1]
+    while at > base and rx.info[todo.at[at - 2]].least < rx.info[child].least:
+        todo.at[at] = todo.at[at - 2]
+        todo.at[at + 1] = todo.at[at - 1]
+        at -= 2
+    todo.at[at] = child
+    todo.at[at + 1] = parent
 
 
 cdef bint regex_is_live(Regex* rx, node_t node) noexcept nogil:
@@ -49,14 +56,14 @@ cdef bint regex_is_live(Regex* rx, node_t node) noexcept nogil:
     An edge leads from a node to nodes each of which, if live, makes it live; a node all of whose
     edges lead to empty nodes is empty. So the nodes seen are all empty when none of them is live.
     """
-    cdef Words todo            # triples: node, index of its parent in ``seen``, NONE; or what is left
-                               # to derive of a node: NONE, its index in ``seen``, byte class
+    cdef Words todo            # pairs: node, index of its parent in ``seen``
     cdef Words seen            # pairs: node, index of its parent in ``seen``
     cdef Map known
     cdef const uint32_t* words
     cdef const uint64_t* first
-    cdef uint32_t i, length, at, parent, place
+    cdef uint32_t i, length, at, parent
     cdef node_t child
+    cdef size_t base
     cdef int verdict = _verdict(rx, node)
     cdef bint live = False
     if verdict >= 0:
@@ -73,25 +80,12 @@ cdef bint regex_is_live(Regex* rx, node_t node) noexcept nogil:
     memset(&todo, 0, sizeof(Words))
     memset(&seen, 0, sizeof(Words))
     memset(&known, 0, sizeof(Map))
-    _push(rx, &todo, node, NONE, NONE)
+    if words_push(&todo, node) < 0 or words_push(&todo, NONE) < 0:
+        fault_set(rx.fault, FAULT_MEMORY)
     while todo.size and not rx.fault.code:
-        todo.size -= 3
-        child = todo.at[todo.size]
-        parent = todo.at[todo.size + 1]
-        if child == NONE:
-            # The next byte class: most nodes are live, and one way is enough.
-            place = todo.at[todo.size + 2]
-            first = regex_first(rx, seen.at[2 * parent])
-            while first != NULL and place < rx.class_count \
-                    and not (first[place >> 6] >> (place & 63)) & 1:
-                place += 1
-            if first == NULL or place == rx.class_count:
-                continue
-            child = regex_derive(rx, seen.at[2 * parent], place)
-            _push(rx, &todo, NONE, parent, place + 1)
-            rx.live_steps += 1
-            if rx.live_steps > rx.step_limit:
-                fault_set(rx.fault, FAULT_EMPTINESS)
+        parent = todo.at[todo.size - 1]
+        child = todo.at[todo.size - 2]
+        todo.size -= 2
         verdict = _verdict(rx, child)
         if verdict == 0 or map_get(&known, 0, child) != NONE:
             continue
@@ -110,14 +104,32 @@ cdef bint regex_is_live(Regex* rx, node_t node) noexcept nogil:
         length = rx.nodes.entries[child].length
         if words[0] == ALT_KIND:
             for i in range(1, length):
-                _push(rx, &todo, words[i], at, NONE)
+                if words_push(&todo, words[i]) < 0 or words_push(&todo, at) < 0:
+                    fault_set(rx.fault, FAULT_MEMORY)
         elif words[0] == CONCAT_KIND:
             if regex_is_live(rx, words[2]):
-                _push(rx, &todo, words[1], at, NONE)
+                if words_push(&todo, words[1]) < 0 or words_push(&todo, at) < 0:
+                    fault_set(rx.fault, FAULT_MEMORY)
         elif words[0] == REPEAT_KIND:
-            _push(rx, &todo, words[1], at, NONE)
+            if words_push(&todo, words[1]) < 0 or words_push(&todo, at) < 0:
+                fault_set(rx.fault, FAULT_MEMORY)
         else:
-            _push(rx, &todo, NONE, at, 0)
+            base = todo.size
+            first = regex_first(rx, seen.at[2 * at])
+            for i in range(rx.class_count):
+                if first == NULL or not (first[i >> 6] >> (i & 63)) & 1:
+                    continue
+                rx.live_steps += 1
+                child = regex_derive(rx, seen.at[2 * at], i)
+                verdict = _verdict(rx, child)
+                if verdict == 0:
+                    continue
+                if words_push(&todo, child) < 0 or words_push(&todo, at) < 0:
+                    fault_set(rx.fault, FAULT_MEMORY)
+                    break
+                if verdict == 1:
+                    break
+                _sink(rx, &todo, base)
         rx.live_steps += 1
         if rx.live_steps > rx.step_limit:
             fault_set(rx.fault, FAULT_EMPTINESS)

@@ -43,6 +43,9 @@ cdef enum Spelling:      # what may follow the integer digits
     SPELL_MASK = 12
 
 cdef enum:
+    LONGEST_LEAST = 0x3FFFFFFF
+
+cdef enum:
     EMPTY = 0            # node ids of the constants
     EPSILON = 1
     ANY = 2              # one byte of any value
@@ -53,6 +56,7 @@ cdef struct NodeInfo:
     uint8_t flags
     uint16_t depth       # levels of recursion that a derivative takes
     uint32_t shared      # id of its content in the vocabulary's pool; UNKNOWN: not asked
+    uint32_t least       # no match is shorter; at most LONGEST_LEAST
     const uint64_t* first  # 4 words, bit c: a match may begin with byte class c; NULL: not asked
 
 cdef struct Regex:

@@ -109,11 +109,38 @@ cdef node_t _node(Regex* rx, const uint32_t* words, uint32_t length) noexcept no
     rx.info[node].depth = <uint16_t>(depth + 1)
     rx.info[node].first = NULL
     rx.info[node].shared = UNKNOWN
+    rx.info[node].least = _least(rx, words, length)
     if depth + 1 > rx.depth_limit:
         fault_set(rx.fault, FAULT_REGEX_DEPTH)
     if rx.nodes.count > rx.node_limit:
         fault_set(rx.fault, FAULT_REGEX_NODES)
     return node
+
+
+cdef uint32_t _least(const Regex* rx, const uint32_t* words, uint32_t length) noexcept nogil:
+    """See ``NodeInfo.least``: read off the parts, so that ``&`` and ``~`` may ask for more."""
+    cdef uint64_t least = 0
+    cdef uint32_t i
+    if words[0] == BYTES_KIND:
+        least = 1
+    elif words[0] == LITERAL_KIND:
+        least = words[2]
+    elif words[0] == CONCAT_KIND:
+        least = <uint64_t>rx.info[words[1]].least + rx.info[words[2]].least
+    elif words[0] == ALT_KIND:
+        least = rx.info[words[1]].least
+        for i in range(2, length):
+            if rx.info[words[i]].least < least:
+                least = rx.info[words[i]].least
+    elif words[0] == AND_KIND:
+        for i in range(1, length):
+            if rx.info[words[i]].least > least:
+                least = rx.info[words[i]].least
+    elif words[0] == REPEAT_KIND:
+        least = <uint64_t>rx.info[words[1]].least * words[2]
+    elif words[0] == REMAINDER_KIND:
+        least = words[5]
+    return <uint32_t>least if least < LONGEST_LEAST else LONGEST_LEAST
 
 
 cdef int regex_init(Regex* rx, Fault* fault) noexcept nogil:

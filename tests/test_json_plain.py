@@ -109,6 +109,10 @@ _PLAIN: dict[str, Any] = {
         "properties": {"a": {"$ref": "#/definitions/x", "type": "string"}},
         "definitions": {"x": {"type": "integer", "minimum": 0}},
     },
+    "an identifier within": {
+        "properties": {"a": {"$ref": "#/$defs/a"}, "b": {"$id": "b", "items": {"$id": "c"}}},
+        "$defs": {"a": {"$id": "http://a/b", "type": "string"}},
+    },
     "strings": {
         "properties": {
             "a": {"type": "string", "pattern": "^[a-z]+$", "maxLength": 9},
@@ -185,7 +189,14 @@ _NOT_PLAIN: dict[str, Any] = {
     "malformed count": {"properties": {"a": {"type": "array", "minItems": -1}}},
     "malformed required": {"properties": {}, "required": True},
     "leads nowhere": {"properties": {"a": {"$ref": "#/nowhere"}}},
-    "an identifier within": {"properties": {"a": {"$id": "http://a/b", "type": "string"}}},
+    "a reference within a resource": {
+        "properties": {
+            "a": {"$id": "http://a/b", "items": {"$ref": "#/$defs/x"}, "$defs": {"x": True}}
+        }
+    },
+    "a draft within": {
+        "properties": {"a": {"$id": "http://a/b", "$schema": "http://json-schema.org/schema#"}}
+    },
     "an anchor": {"$ref": "#x", "$defs": {"x": {"$anchor": "x", "type": "string"}}},
     "an empty part": {"items": {"allOf": [{"type": "string"}, {"type": "null"}]}},
     "no schema": {"properties": {"a": 1}},

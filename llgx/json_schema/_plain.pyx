@@ -121,6 +121,7 @@ cdef class _Plain:
     cdef dict targets            # contents by reference
     cdef dict done               # symbols by identity of the contents; None: under way
     cdef list needs              # pairs of targets: the first has no value without the second
+    cdef int moved               # how many resources of their own are around what is under way
     cdef object current          # identity of the target under way
     cdef bint is_recursive       # some reference leads to what is under way
     cdef object comma_, colon, open_object, close_object, open_array, close_array, any_
@@ -314,14 +315,32 @@ cdef class _Plain:
             elif not ref.startswith("#/"):
                 raise NotPlain
             else:
-                try:
-                    found = find_local(self.document.contents, ref, self.dialect)
-                except LookupError:
-                    raise NotPlain from None
-                if found is None:
-                    raise NotPlain
+                found = self._find(ref)
             self.targets[ref] = found
         return self._target(found[0], found[1], forced, depth)
+
+    cdef object _find(self, str ref):
+        """What the pointer ``ref`` leads to, and its place."""
+        cdef object contents = self.document.contents, place = None
+        cdef list tokens
+        if "%" in ref or "~" in ref:
+            try:
+                found = find_local(contents, ref, self.dialect)
+            except LookupError:
+                raise NotPlain from None
+            if found is None:
+                raise NotPlain
+            return found
+        tokens = ref.split("/")
+        for token in tokens[1:]:
+            # What is at the end may have a URI of its own, what is on the way may not.
+            if type(contents) is not dict or (place is not None and self.id_keyword in contents):
+                raise NotPlain
+            contents = (<dict>contents).get(token, _NOTHING)
+            if contents is _NOTHING:
+                raise NotPlain
+            place = (place, token)
+        return contents, place
 
     # Schemas
 
@@ -333,7 +352,7 @@ cdef class _Plain:
         cdef long seen = 0
         cdef dict known = self.known
         cdef PyObject* bits
-        cdef int types, has_enum = 0
+        cdef int has_enum = 0
         if type(value) is not dict:
             if value is True:
                 return self._any()
@@ -351,9 +370,23 @@ cdef class _Plain:
                         return self._other(value, place)
                     has_enum += 1
         if place is not None and self.id_keyword in <dict>value:
-            raise NotPlain
+            # A resource of its own, where references start from: there may be none in it.
+            if "$schema" in <dict>value:
+                raise NotPlain
+            self.moved += 1
+            found = self._kind_of(value, place, seen, has_enum, forced, depth, reserve_for)
+            self.moved -= 1
+            return found
+        return self._kind_of(value, place, seen, has_enum, forced, depth, reserve_for)
+
+    cdef object _kind_of(
+        self, dict value, place, long seen, int has_enum, bint forced, int depth,
+        object reserve_for
+    ):
+        """:meth:`_schema`, once it is known what the keywords are about."""
+        cdef int types
         if seen & _REFERENCE:
-            if "$ref" not in <dict>value:
+            if "$ref" not in value or self.moved:
                 raise NotPlain
             if self.dialect.draft > 7 and seen != _REFERENCE:
                 return self._other(value, place)
@@ -364,7 +397,7 @@ cdef class _Plain:
             return self._other(value, place)
         types = ALL_TYPES
         if seen & _TYPE:
-            types = self._types((<dict>value)["type"])
+            types = self._types(value["type"])
         elif not seen:
             return self._any()
         return self._typed(value, place, types, seen, forced, depth, reserve_for)
@@ -711,7 +744,7 @@ cdef class _Plain:
 
     cdef object _other(self, dict value, place):
         """The symbol of a part that goes the long way."""
-        if place is None:
+        if place is None or self.moved:
             raise NotPlain
         if self.translator is None:
             self.translator = Translator(

@@ -19,6 +19,8 @@ _T = TypeVar("_T")
 
 Bounds = tuple[int, "int | None"]
 
+_MOST_KEPT: Final = 1_000
+_CHARACTERS: Final[dict[int, tuple[ir.Regex, Bounds | None]]] = {}
 _NOTHING_KEPT: Final[dict[int, Any]] = {}
 _CONTINUATION: Final = ((1 << 64) - 1) << 0x80
 
@@ -32,6 +34,15 @@ def fold(
 
     Objects whose identity is in ``kept``, with themselves, are not visited.
     """
+    return fold_all(tree, visit, kept)[id(tree)]
+
+
+def fold_all(
+    tree: ir.Regex,
+    visit: Callable[[ir.Regex, list[_T]], _T],
+    kept: Mapping[int, tuple[ir.Regex, _T]] = _NOTHING_KEPT,
+) -> dict[int, _T]:
+    """:func:`fold` of every node, by its identity; nothing of what is below nodes that are kept."""
     known: dict[int, _T] = {}
     stack: list[tuple[ir.Regex, tuple[ir.Regex, ...] | None]] = [(tree, None)]
     while stack:
@@ -46,7 +57,7 @@ def fold(
             parts = _parts(node)
             stack.append((node, parts))
             stack += [(part, None) for part in parts if id(part) not in known]
-    return known[id(tree)]
+    return known
 
 
 def _parts(node: ir.Regex) -> tuple[ir.Regex, ...]:
@@ -79,7 +90,14 @@ def is_plainly_inhabited(tree: ir.Regex) -> bool:
 
 def length_bounds(tree: ir.Regex) -> Bounds | None:
     """The least and the greatest length of a match, or bounds of these; None if nothing matches."""
-    return fold(tree, _bounds)
+    return _all_bounds(tree)[id(tree)]
+
+
+def _all_bounds(tree: ir.Regex) -> dict[int, Bounds | None]:
+    """:func:`length_bounds` of ``tree`` and what it is made of, down to single characters."""
+    if len(_CHARACTERS) > _MOST_KEPT:
+        _CHARACTERS.clear()
+    return fold_all(tree, _bounds, _CHARACTERS)
 
 
 def _bounds(node: ir.Regex, parts: list[Bounds | None]) -> Bounds | None:
@@ -104,7 +122,11 @@ def _bounds(node: ir.Regex, parts: list[Bounds | None]) -> Bounds | None:
         known = [part for part in parts if part is not None]
         if not known:
             return None
-        return min(low for low, _ in known), _highest([high for _, high in known])
+        result = min(low for low, _ in known), _highest([high for _, high in known])
+        if result == (1, 1) and type(node.items[0]) is ir.ByteSet:
+            # The alternatives of a character are shared by all trees: see llgx.regex.utf8.
+            _CHARACTERS[id(node)] = (node, result)
+        return result
     if isinstance(node, ir.Intersection):
         low, top = 0, None
         for part in parts:
@@ -137,7 +159,13 @@ def with_length(tree: ir.Regex, low: int, high: int | None) -> ir.Regex | None:
 
     None where an intersection is needed.
     """
-    bounds = length_bounds(tree)
+    return _with_length(tree, low, high, _all_bounds(tree))
+
+
+def _with_length(
+    tree: ir.Regex, low: int, high: int | None, known: Mapping[int, Bounds | None]
+) -> ir.Regex | None:
+    bounds = known[id(tree)]
     if bounds is None:
         return ir.EMPTY
     shortest, longest = bounds
@@ -146,13 +174,13 @@ def with_length(tree: ir.Regex, low: int, high: int | None) -> ir.Regex | None:
     if shortest >= low and (high is None or (longest is not None and longest <= high)):
         return tree
     if isinstance(tree, ir.Repeat):
-        return _count(tree, 0, low, high)
+        return _count(tree, 0, low, high, known)
     if isinstance(tree, ir.Concat):
-        return _count_concat(tree, low, high)
+        return _count_concat(tree, low, high, known)
     if isinstance(tree, ir.Alternation) and len(tree.items) <= 64:
         options = []
         for item in tree.items:
-            option = with_length(item, low, high) if _is_shallow(item) else None
+            option = _with_length(item, low, high, known) if _is_shallow(item) else None
             if option is None:
                 return None
             options.append(option)
@@ -164,9 +192,11 @@ def _is_shallow(tree: ir.Regex) -> bool:
     return not isinstance(tree, ir.Alternation)
 
 
-def _count(tree: ir.Repeat, others: int, low: int, high: int | None) -> ir.Regex | None:
+def _count(
+    tree: ir.Repeat, others: int, low: int, high: int | None, known: Mapping[int, Bounds | None]
+) -> ir.Regex | None:
     """``tree``, next to a fixed number of other characters, with its rounds bounded."""
-    if length_bounds(tree.item) != (1, 1):
+    if known[id(tree.item)] != (1, 1):
         return None
     least = max(tree.low, low - others)
     most = tree.high
@@ -175,11 +205,13 @@ def _count(tree: ir.Repeat, others: int, low: int, high: int | None) -> ir.Regex
     return ir.EMPTY if most is not None and most < least else repeat(tree.item, least, most)
 
 
-def _count_concat(tree: ir.Concat, low: int, high: int | None) -> ir.Regex | None:
+def _count_concat(
+    tree: ir.Concat, low: int, high: int | None, known: Mapping[int, Bounds | None]
+) -> ir.Regex | None:
     loop = None
     others = 0
     for index, item in enumerate(tree.items):
-        bounds = length_bounds(item)
+        bounds = known[id(item)]
         if bounds is None:
             return ir.EMPTY
         if bounds[0] == bounds[1]:
@@ -189,7 +221,7 @@ def _count_concat(tree: ir.Concat, low: int, high: int | None) -> ir.Regex | Non
         else:
             return None
     assert loop is not None
-    counted = with_length(tree.items[loop], max(low - others, 0), _less(high, others))
+    counted = _with_length(tree.items[loop], max(low - others, 0), _less(high, others), known)
     if counted is None:
         return None
     return concat((*tree.items[:loop], counted, *tree.items[loop + 1 :]))

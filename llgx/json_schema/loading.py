@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from llgx.doors import other_door
 from llgx.errors import LimitError, SchemaError
+from llgx.json_schema._survey import survey
 from llgx.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["Document", "load", "number_of"]
@@ -28,7 +29,6 @@ _TOKEN: Final = re.compile(
     r"|(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)|(true|false|null))",
     re.DOTALL,
 )
-_BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 _WORDS: Final = {"true": True, "false": False, "null": None}
 
 
@@ -98,35 +98,20 @@ def _parse(text: str | bytes, limits: Limits) -> object:
             raise SchemaError(f"the schema is not UTF-8: {error}") from None
     if len(text) > limits.schema_bytes:
         raise LimitError(f"a schema of {len(text):,} characters", limit="schema_bytes")
-    depth = _depth(text)
-    if depth > limits.nesting:
-        raise LimitError(f"the schema nests {depth:,} levels deep", limit="nesting")
+    nesting, digits = survey(text)
+    if nesting > limits.nesting:
+        raise LimitError(f"the schema nests {nesting:,} levels deep", limit="nesting")
     try:
-        if depth > _C_DEPTH:
+        if nesting > _C_DEPTH:
             return _parse_deep(text)
         if text.startswith("\ufeff"):
             raise json.JSONDecodeError("it begins with a byte order mark", text, 0)
-        return _DECODER.decode(text)
+        return (_DECODER if digits <= _MOST_DIGITS else _LONG_DECODER).decode(text)
     except json.JSONDecodeError as error:
         raise SchemaError(
             f"the schema is no JSON: line {error.lineno}, column {error.colno}: {error.msg}"
             f"{other_door(text, 'json_schema')}"
         ) from None
-
-
-def _depth(text: str) -> int:
-    """How deep brackets nest in ``text``. Linear."""
-    if text.count("{") + text.count("[") <= _C_DEPTH:
-        return 0
-    depth = deepest = 0
-    for match in _BRACKETS.finditer(text):
-        token = match.group()
-        if token in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif token in "]}":
-            depth -= 1
-    return deepest
 
 
 def _integer(text: str) -> int | decimal.Decimal:
@@ -138,7 +123,8 @@ def _no_constant(text: str) -> object:
     raise SchemaError(f"the schema is no JSON: {text} is no number")
 
 
-_DECODER: Final = json.JSONDecoder(
+_DECODER: Final = json.JSONDecoder(parse_float=decimal.Decimal, parse_constant=_no_constant)
+_LONG_DECODER: Final = json.JSONDecoder(
     parse_float=decimal.Decimal, parse_int=_integer, parse_constant=_no_constant
 )
 

@@ -43,13 +43,14 @@ _UNIVERSAL: Final = frozenset(("", ".*", "^", "$", "^.*", ".*$", "[\\s\\S]*", "^
 class _Leaf:
     """A regex over content that is built when first needed; interned by what it came from."""
 
-    __slots__ = ("__weakref__", "_build", "_language", "_tree", "key", "serial")
+    __slots__ = ("__weakref__", "_bounded", "_build", "_language", "_tree", "key", "serial")
 
     def __init__(self, key: tuple[str, object], build: Callable[[], ir.Regex], serial: int) -> None:
         self.key = key
         self.serial = serial
         self._build = build
         self._tree: ir.Regex | None = None
+        self._bounded: tuple[int, int | None, ir.Regex | None] | None = None
         self._language: Language | None = None
 
     @property
@@ -57,6 +58,13 @@ class _Leaf:
         if self._tree is None:
             self._tree = self._build()
         return self._tree
+
+    def with_length(self, low: int, high: int | None) -> ir.Regex | None:
+        """As :func:`content.with_length`; the last answer is kept."""
+        kept = self._bounded
+        if kept is None or kept[0] != low or kept[1] != high:
+            kept = self._bounded = (low, high, content.with_length(self.tree, low, high))
+        return kept[2]
 
     def matches(self, data: bytes) -> bool:
         if self._language is None:
@@ -264,8 +272,10 @@ class StringSet:
             # One leaf, and a length perhaps: what is asked of its tree is seen without a search.
             (only,) = self._every
             bounded: ir.Regex | None = only.tree
-            if bounded is not None and (self._low or self._high is not None):
-                bounded = content.with_length(bounded, self._low, self._high)
+            if isinstance(only, _Leaf) and (self._low or self._high is not None):
+                bounded = only.with_length(self._low, self._high)
+            elif self._low or self._high is not None:
+                bounded = None
             if bounded is not None and content.is_plainly_inhabited(bounded):
                 return False
         if content.is_plainly_inhabited(self.tree):
@@ -314,7 +324,10 @@ class StringSet:
         for item in _ordered(self._every):
             tree = item.tree
             if not counted:
-                bounded = content.with_length(tree, self._low, self._high)
+                if isinstance(item, _Leaf):
+                    bounded = item.with_length(self._low, self._high)
+                else:
+                    bounded = content.with_length(tree, self._low, self._high)
                 if bounded is not None:
                     tree, counted = bounded, True
             items.append(tree)
