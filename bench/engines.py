@@ -10,7 +10,6 @@ request.
 
 from __future__ import annotations
 
-import dataclasses
 import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -20,7 +19,6 @@ from harness import Session
 from numpy.typing import NDArray
 
 import llgx
-from llgx.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
     import llguidance
@@ -82,7 +80,6 @@ class _Llgx:
             special=vocabulary.special,
             name=vocabulary.name,
         )
-        self._compiled = 0
         # Not kept alive: to take it down is no part of the next compilation.
         self._last: Callable[[], llgx.CompiledGrammar | None] = lambda: None
         self.mask = llgx.allocate_token_bitmask(1, len(vocabulary))
@@ -95,20 +92,19 @@ class _Llgx:
     def compile_schema(
         self, schema: str, options: Mapping[str, Any], *, forcing: bool = True
     ) -> Compiled:
-        return self._compile(llgx.Grammar.from_json_schema(schema, **options))
+        # Compiled anew each time: a grammar that has been seen is not to be found again
+        kept, llgx.schema_cache.limit = llgx.schema_cache.limit, 0
+        try:
+            return self._compile(llgx.Grammar.from_json_schema(schema, **options))
+        finally:
+            llgx.schema_cache.limit = kept
 
     def stats(self) -> dict[str, int]:
         last = self._last()
         return {} if last is None else last.stats()
 
     def _compile(self, grammar: llgx.Grammar) -> Compiled:
-        # No cache of compiled grammars may take two limits for one, so this one is new to it
-        self._compiled += 1
-        limits = dataclasses.replace(
-            DEFAULT_LIMITS,
-            grammar_bytes=DEFAULT_LIMITS.grammar_bytes + self._compiled,
-        )
-        compiled = grammar.compile(self._vocabulary, limits=limits, shortcuts=self._shortcuts)
+        compiled = grammar.compile(self._vocabulary, shortcuts=self._shortcuts)
         self._last = weakref.ref(compiled)
         return lambda: self._session(compiled)
 

@@ -11,6 +11,7 @@ from llgx._batch import fill_bitmasks
 from llgx._compiled import CompiledGrammar
 from llgx._core import Matcher
 from llgx.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
+from llgx.cache import SCHEMA_CACHE as schema_cache
 from llgx.captures import Capture
 from llgx.errors import (
     GrammarError,
@@ -78,6 +79,7 @@ __all__ = [
     "lint_schema",
     "logits_processors",
     "sampler",
+    "schema_cache",
     "stream",
     "uninstall",
 ]

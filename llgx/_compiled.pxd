@@ -40,6 +40,7 @@ cdef class CompiledGrammar:
 
     cdef int acquire(self) except -1
     cdef int release(self) except -1
+    cdef size_t _memory(self) noexcept
     cdef int _set_program(self) except -1
     cdef int _set_limits(self) except -1
     cdef int _read_terminals(self, ir) except -1

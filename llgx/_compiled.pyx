@@ -658,6 +658,27 @@ cdef class CompiledGrammar:
             )
         )
 
+    @property
+    def memory(self):
+        """Bytes that have been built so far, about: the ``memory`` of :meth:`stats`."""
+        cdef size_t found
+        self.acquire()
+        found = self._memory()
+        self.release()
+        return found
+
+    cdef size_t _memory(self) noexcept:
+        cdef Engine* engine = &self.engine
+        return (
+            engine.lexer.rx.nodes.arena.total + 48 * <size_t>engine.lexer.rx.nodes.room
+            + 48 * <size_t>engine.lexer.rx.derivatives.count
+            + engine.lexer.vectors.arena.total + 56 * <size_t>engine.lexer.states_room
+            + engine.lexer.rows.total + engine.parser.contents.arena.total
+            + engine.parser.shape_words.arena.total + 4 * engine.parser.variants.room
+            + 48 * <size_t>engine.parser.scans.count + engine.mask_bytes
+            + engine.inside_arena.total
+        )
+
     def stats(self):
         """Counts of what has been built so far, and ``memory`` in bytes. For tests and benches."""
         cdef size_t figures[11]
@@ -672,15 +693,7 @@ cdef class CompiledGrammar:
         figures[6] = engine.inside_count
         figures[7] = engine.site_count
         figures[8] = engine.table_count
-        figures[9] = (
-            engine.lexer.rx.nodes.arena.total + 48 * <size_t>engine.lexer.rx.nodes.room
-            + 48 * <size_t>engine.lexer.rx.derivatives.count
-            + engine.lexer.vectors.arena.total + 56 * <size_t>engine.lexer.states_room
-            + engine.lexer.rows.total + engine.parser.contents.arena.total
-            + engine.parser.shape_words.arena.total + 4 * engine.parser.variants.room
-            + 48 * <size_t>engine.parser.scans.count + engine.mask_bytes
-            + engine.inside_arena.total
-        )
+        figures[9] = self._memory()
         figures[10] = scopes_count(engine.scopes) if engine.scopes != NULL else 0
         self.release()
         names = (

@@ -10,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from llgx._compiled import CompiledGrammar
 from llgx.arguments import check_flag, check_limits, check_maximum, check_text, check_type
+from llgx.cache import SCHEMA_CACHE, fixed_size, schema_key
 from llgx.choices import compile_choices, compile_regex
 from llgx.doors import other_door
 from llgx.errors import GrammarError
@@ -55,7 +57,7 @@ class Grammar:
     Made by the class methods. ``warnings`` holds what the front end found worth saying.
     """
 
-    __slots__ = ("__weakref__", "_ir", "_lock", "source")
+    __slots__ = ("__weakref__", "_compiled", "_ir", "_lock", "source")
 
     def __init__(self, ir: GrammarIR, *, source: str = "") -> None:
         if not isinstance(ir, GrammarIR):
@@ -64,6 +66,7 @@ class Grammar:
         ir.check()
         self._ir = ir
         self._lock = threading.Lock()
+        self._compiled: list[weakref.ref[CompiledGrammar]] = []
         self.source = source
 
     @classmethod
@@ -186,17 +189,26 @@ class Grammar:
         Raises :class:`SchemaError` with a JSON pointer for a schema that is malformed, has no value
         or cannot be enforced, :class:`LimitError` for one that takes too much work, ``TypeError``
         or ``ValueError`` for an option that is none. Linear in most schemas; the work on the others
-        is bounded by ``limits``.
+        is bounded by ``limits``. An equal schema with equal options gives the same grammar again,
+        as long as :data:`llgx.schema_cache` keeps it.
         """
         from llgx.json_schema import compile_schema, options_of
 
         check_limits(limits)
+        chosen = options_of(options)
+        key = None
+        if cls is Grammar and SCHEMA_CACHE.limit:
+            key = schema_key(schema, chosen, limits)
+            known = None if key is None else SCHEMA_CACHE.get(key)
+            if known is not None:
+                return known
         grammar = cls.__new__(cls)
         # Not checked: emission keeps the invariants, and compiling checks them again.
-        grammar._ir = compile_schema(schema, options_of(options), limits=limits)
+        grammar._ir = compile_schema(schema, chosen, limits=limits)
         grammar._lock = threading.Lock()
+        grammar._compiled = []
         grammar.source = ""
-        return grammar
+        return grammar if key is None else SCHEMA_CACHE.add(key, grammar, fixed_size(key, grammar))
 
     @classmethod
     def from_structural_tags(
@@ -328,7 +340,17 @@ class Grammar:
         with self._lock:
             if kept.get(key) is known:
                 kept[key] = compiled
+                self._compiled = [found for found in self._compiled if found() is not None]
+                self._compiled.append(weakref.ref(compiled))
             return kept[key]
+
+    def compiled_memory(self) -> int:
+        """Bytes that the compiled grammars of all vocabularies hold, about."""
+        return sum(
+            compiled.memory
+            for compiled in [found() for found in self._compiled]
+            if compiled is not None
+        )
 
     def __repr__(self) -> str:
         return (

@@ -1,0 +1,166 @@
+"""Grammars of JSON Schemas by content: the second use of an equal schema costs a look-up.
+
+Hosts send the same schema with each request. A grammar that is found again has its compiled
+grammars with it (:meth:`llgx.Grammar.compile` keeps them), and these have their states and masks.
+
+Invariant: equal keys mean schemas, options, documents and limits of equal content, told apart by
+type (``1``, ``1.0`` and ``True`` are three values) and order; what has no such key is not kept.
+What is kept is bounded in bytes, compiled grammars included, least recently used first. These grow
+while they are used, so their sizes are asked for again when one is found, and a few in turn when
+one is added. Cost: some microseconds, and a pass over the schema in C.
+"""
+
+from __future__ import annotations
+
+import collections
+import marshal
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from llgx.limits import DEFAULT_LIMITS, Limits
+
+if TYPE_CHECKING:
+    from llgx.grammar import Grammar
+    from llgx.json_schema.options import Options
+
+__all__ = ["SCHEMA_CACHE", "SchemaCache", "fixed_size", "schema_key"]
+
+_DEFAULT_LIMIT: Final = 64_000_000
+_ASKED_AGAIN: Final = 4
+_VERSION: Final = 0  # of marshal: equal contents give equal bytes, whoever else refers to them
+
+
+def schema_key(schema: Any, options: Options, limits: Limits) -> tuple[object, ...] | None:
+    """What tells ``schema`` under these options from others; None if that is not to be had.
+
+    Linear in the schema, a few nanoseconds a byte.
+    """
+    from llgx.json_schema.options import DEFAULT_OPTIONS
+
+    if type(schema) is not str:
+        if type(schema) not in (dict, bytes, bool):
+            return None
+        try:
+            schema = marshal.dumps(schema, _VERSION)
+        except ValueError:  # other types, or nested too deep
+            return None
+    resources: bytes | None = None
+    if options.resources:
+        try:
+            resources = marshal.dumps(dict(options.resources), _VERSION)
+        except ValueError:
+            return None
+    # The defaults, by far the most frequent, need no hashing field by field.
+    asked = None if options is DEFAULT_OPTIONS else options
+    return schema, resources, asked, None if limits is DEFAULT_LIMITS else limits
+
+
+class _Entry:
+    __slots__ = ("fixed", "grammar", "size")
+
+    def __init__(self, grammar: Grammar, fixed: int, size: int) -> None:
+        self.grammar = grammar
+        self.fixed = fixed
+        self.size = size
+
+
+class SchemaCache:
+    """Grammars by key, at most :attr:`limit` bytes of them. Safe to share between threads."""
+
+    def __init__(self, limit: int = _DEFAULT_LIMIT) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._entries: collections.OrderedDict[object, _Entry] = collections.OrderedDict()
+        self._turns: collections.deque[object] = collections.deque()
+        self._memory = 0
+
+    @property
+    def limit(self) -> int:
+        """Bytes that may be kept, about; 0 keeps nothing."""
+        return self._limit
+
+    @limit.setter
+    def limit(self, limit: int) -> None:
+        if type(limit) is not int or limit < 0:
+            raise ValueError(f"a number of bytes from 0 on, not {limit!r}")
+        with self._lock:
+            self._limit = limit
+            dropped = self._shrink()
+        del dropped
+
+    @property
+    def memory(self) -> int:
+        """Bytes that are kept, as last asked for."""
+        return self._memory
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def clear(self) -> None:
+        """Forget everything. Grammars that are in use go on."""
+        with self._lock:
+            dropped = self._entries
+            self._entries = collections.OrderedDict()
+            self._turns.clear()
+            self._memory = 0
+        del dropped
+
+    def get(self, key: object) -> Grammar | None:
+        """The grammar kept under ``key``, which is now the most recently used."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                return None
+            self._entries.move_to_end(key)
+            self._measure(entry)
+            return entry.grammar
+
+    def add(self, key: object, grammar: Grammar, fixed: int) -> Grammar:
+        """Keep ``grammar``, of ``fixed`` bytes without its compiled ones; the one to be used.
+
+        That is another one if a thread has been faster.
+        """
+        dropped: list[_Entry] = []
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None:
+                return entry.grammar
+            if 2 * fixed > self._limit:
+                return grammar
+            self._entries[key] = _Entry(grammar, fixed, fixed)
+            self._turns.append(key)
+            self._memory += fixed
+            for _ in range(min(_ASKED_AGAIN, len(self._turns))):
+                turn = self._turns.popleft()
+                entry = self._entries.get(turn)
+                if entry is not None:
+                    self._turns.append(turn)
+                    self._measure(entry)
+            dropped = self._shrink()
+        # What is dropped is taken down here, where nobody waits for the lock.
+        del dropped
+        return grammar
+
+    def _measure(self, entry: _Entry) -> None:
+        size = entry.fixed + entry.grammar.compiled_memory()
+        self._memory += size - entry.size
+        entry.size = size
+
+    def _shrink(self) -> list[_Entry]:
+        """Take out what is too much; the caller drops it without the lock."""
+        dropped = []
+        while self._entries and self._memory > self._limit:
+            _, entry = self._entries.popitem(last=False)
+            self._memory -= entry.size
+            dropped.append(entry)
+        return dropped
+
+
+SCHEMA_CACHE: Final = SchemaCache()
+
+
+def fixed_size(key: tuple[object, ...], grammar: Grammar) -> int:
+    """About how many bytes a key and a description take."""
+    text = key[0]
+    assert isinstance(text, (str, bytes))
+    return 2_000 + 20 * len(text) + 1_000 * (len(grammar.ir.rules) + len(grammar.ir.terminals))
