@@ -26,7 +26,7 @@ from llgx._earley cimport FIRST_ROW, Production, row_dead
 from llgx._emptiness cimport regex_is_live
 from llgx._engine cimport (
     BOUNDARY_MEMO, DIFFERENCE_MASKS, FORCED_RUNS, LENGTH_CLASSES, MASK_MEMO, ROLE_CLOSE,
-    ROLE_DISTINCT, ROLE_OPEN, ROLE_UNIQUE, SHARED_PLANS,
+    ROLE_DISTINCT, ROLE_OPEN, ROLE_UNIQUE, ROLE_WHOLE, SHARED_PLANS,
 )
 from llgx._exact cimport exact_new
 from llgx._flat cimport Flat, flat_read
@@ -206,7 +206,7 @@ cdef class CompiledGrammar:
                 if scope == "open":
                     role = ROLE_OPEN | (ROLE_UNIQUE if terminal.unique else 0)
                 elif scope == "close":
-                    role = ROLE_CLOSE
+                    role = ROLE_CLOSE | (ROLE_WHOLE if terminal.unique else 0)
             if terminal.distinct:
                 role |= ROLE_DISTINCT
             if role & (ROLE_DISTINCT | ROLE_UNIQUE) or terminal.unique:

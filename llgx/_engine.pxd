@@ -110,6 +110,7 @@ cdef enum Role:          # of a terminal, and of sets and states that hold such 
     ROLE_UNIQUE = 8      # what it opens is a unique scope
     ROLE_PLAIN = 16      # neither distinct nor skipped
     ROLE_SKIP = 32
+    ROLE_WHOLE = 64      # it closes a scope only if that differs from its siblings
     ROLE_KNOWN = 128     # of a set or state: its roles are known
 
 cdef enum FrameFlag:

@@ -11,8 +11,8 @@ finished distinct lexemes (``_texts``), and flags. While bytes are read all this
 What a scope does to the language, as :func:`place_step` has it:
 
 * Where a lexeme ends, its distinct terminals drop out of the emitted set if the scope holds these
-  bytes, and its closing terminals if the scope is *tracked* (directly in a unique scope) and the
-  scope around it holds the text from its opening lexeme on. An empty set is a byte refused. The
+  bytes, and its unique closing terminals if the scope is *tracked* (directly in a unique scope)
+  and the scope around it holds the text from its opening lexeme on. An empty set is a byte refused. The
   terminals that are left decide what becomes of the scope: it gets the bytes if one of them is
   distinct, then one opens if one of them opens, else one closes if one of them closes.
 * A byte is refused after which no terminal has a match that the scope does not hold already.
@@ -36,7 +36,7 @@ from llgx._earley cimport (
 from llgx._emptiness cimport regex_is_live
 from llgx._engine cimport (
     FRAME_INSIDE, FRAME_TIGHT, FRAME_TRACKED, FRAME_UNIQUE, ROLE_CLOSE, ROLE_DISTINCT, ROLE_KNOWN,
-    ROLE_OPEN, ROLE_PLAIN, ROLE_SKIP, ROLE_UNIQUE, Engine, Place, Scopes,
+    ROLE_OPEN, ROLE_PLAIN, ROLE_SKIP, ROLE_UNIQUE, ROLE_WHOLE, Engine, Place, Scopes,
 )
 from llgx._lexer cimport DEAD, NO_SET, lexer_set, lexer_step, set_t, state_t
 from llgx._memory cimport (
@@ -408,12 +408,12 @@ cdef bint _end_lexeme(Engine* engine, Place* place, set_t emitted) noexcept nogi
     roles = set_roles(engine, emitted)
     if roles & ROLE_DISTINCT and texts_contain(&scopes.texts, frame[1], lexeme, length):
         kept = _without(engine, kept, ROLE_DISTINCT)
-    if roles & ROLE_CLOSE and frame[2] & FRAME_TRACKED:
+    if roles & ROLE_WHOLE and frame[2] & FRAME_TRACKED:
         around = frame_words(scopes, frame[0])
         if texts_contain(
             &scopes.texts, around[1], place.text + frame[3], place.size - frame[3]
         ):
-            kept = _without(engine, kept, ROLE_CLOSE)
+            kept = _without(engine, kept, ROLE_WHOLE)
     if kept == NO_SET or engine.fault.code or not _trace(engine, place, kept):
         return False
     if kept != emitted:

@@ -242,8 +242,8 @@ class Terminal:
 
     *Scopes* are what brackets enclose: a terminal with ``scope`` "open" begins one, "close" ends
     it. Within one scope no two ``distinct`` lexemes are the same bytes. Where a scope was opened by
-    a ``unique`` terminal, the scopes directly in it are distinct too: their whole text, skipped
-    lexemes left out.
+    a ``unique`` terminal, a ``unique`` terminal ends the scopes directly in it only if their whole
+    text, skipped lexemes left out, is that of none before.
     """
 
     name: str

@@ -19,11 +19,11 @@ What the twin and the engine both promise:
   ahead, so such a grammar can reach a text that is neither complete nor continuable. So can maximal
   munch (``/a+/ "a"`` keeps on allowing ``a``); nothing else can.
 * Scopes (``Terminal.scope``, ``distinct``, ``unique``): where a lexeme ends, its distinct terminals
-  drop out if the scope has finished the same bytes, its closing terminals if the scope is directly
-  in a unique one that has finished the same text; what is left decides whether the bytes are
-  finished, whether a scope opens, whether one closes. A byte is refused after which no terminal has
-  a match that the scope has not finished, and within a scope that counts as an item one after which
-  every way to go on stays the beginning of a finished item until it is refused.
+  drop out if the scope has finished the same bytes, its unique closing terminals if the scope is
+  directly in a unique one that has finished the same text; what is left decides whether the bytes
+  are finished, whether a scope opens, whether one closes. A byte is refused after which no terminal
+  has a match that the scope has not finished, and within a scope that counts as an item one after
+  which every way to go on stays the beginning of a finished item until it is refused.
 * With ``exact`` there is no longest match: a lexeme may end wherever its terminal matches, lazy or
   not, white space beside other readings (:class:`Ways`). So the text is in the language of the
   context-free grammar over bytes.
@@ -755,6 +755,7 @@ class ReferenceGrammar:
             return True
         return (
             description.scope == "close"
+            and description.unique
             and inner.text is not None
             and inner.text + lexeme in scopes[-2].finished
         )

@@ -576,9 +576,9 @@ def random_scoped_grammar(rng: random.Random) -> GrammarIR:
     regexes = rng.sample(_DISTINCT, 3)
     terminals = [
         Terminal("OPEN", Literal(b"{"), scope="open"),
-        Terminal("CLOSE", Literal(b"}"), scope="close"),
+        Terminal("CLOSE", Literal(b"}"), scope="close", unique=rng.random() < 0.8),
         Terminal("LIST", Literal(b"["), scope="open", unique=rng.random() < 0.6),
-        Terminal("END", Literal(b"]"), scope="close"),
+        Terminal("END", Literal(b"]"), scope="close", unique=rng.random() < 0.8),
         Terminal("COMMA", Literal(b",")),
         Terminal("COLON", Literal(b":")),
         Terminal("KEY", regexes[0], distinct=True, lazy=rng.random() < 0.05),

@@ -60,9 +60,9 @@ def json_like(
     """
     terminals = [
         Terminal('"{"', Literal(b"{"), scope="open"),
-        Terminal('"}"', Literal(b"}"), scope="close"),
+        Terminal('"}"', Literal(b"}"), scope="close", unique=unique),
         Terminal('"["', Literal(b"["), scope="open", unique=unique),
-        Terminal('"]"', Literal(b"]"), scope="close"),
+        Terminal('"]"', Literal(b"]"), scope="close", unique=unique),
         Terminal('","', Literal(b",")),
         Terminal('":"', Literal(b":")),
         Terminal("KEY", key, distinct=True),

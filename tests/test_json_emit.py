@@ -411,6 +411,29 @@ def test_alternatives(schema: object, accepted: list[str], rejected: list[str]) 
             ["[[1],[1]]", "[[],[ ]]"],
         ),
         ({"type": "array", "items": {"uniqueItems": True}}, ["[[1],[1]]"], ["[[1,1]]"]),
+        # Of two arrays one keeps its items apart: the other one does not.
+        (
+            {
+                "anyOf": [
+                    {"items": {"properties": {"a": {"type": "integer"}}}, "uniqueItems": True},
+                    {"items": {"type": "object", "additionalProperties": {"type": "string"}}},
+                ],
+                "type": "array",
+            },
+            ['[{"a":1},{"a":2}]', '[{"a":"1"},{"a":"1"}]', "[{},{}]", "[[1],[2],1,2]"],
+            ['[{"a":1},{"a":1}]', '[{"a":1},{},{"a":1}]', "[[1],[1]]", '[{"a":"1"},{"a":1},[]]]'],
+        ),
+        (
+            {
+                "anyOf": [
+                    {"items": {"items": {"type": "integer"}}, "uniqueItems": True, "minItems": 2},
+                    {"items": {"type": "array", "maxItems": 1}},
+                ],
+                "type": "array",
+            },
+            ["[[1],[1]]", "[[1,2],[1]]", '[["a"],["a"],[]]', "[[1,2],[1],[]]"],
+            ["[[1,2],[1,2]]", "[[1,2],[1],[1]]", '[["a"],[1,2]]'],
+        ),
         (
             {"type": "array", "uniqueItems": True, "items": {"enum": list(range(100))}},
             [json.dumps(list(range(100)))],

@@ -157,6 +157,9 @@ class Emitter:
             self._comparing.compares = True
             self._comparing.any_order = False
             self._comparing.style = self.style.unique
+            self._comparing.close_object, self._comparing.close_array = map(
+                self.ref, self.style.close_unique_item
+            )
         return self._comparing
 
     # What the parts of emission build with
@@ -260,10 +263,12 @@ class Emitter:
         """Note that objects of ``schema`` are held to one further member."""
         if schema not in self._narrowed:
             self._narrowed.add(schema)
-            self.warnings.append(
+            warning = (
                 f"{schema.pointer or '/'}: within items that have to be unique, objects have at "
                 "most one member that is not named"
             )
+            if warning not in self.warnings:
+                self.warnings.append(warning)
 
     def distinct_value(self, schema: Schema) -> ir.Symbol:
         """The symbol that derives the values of ``schema`` that their array does not have yet."""

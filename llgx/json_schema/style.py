@@ -86,6 +86,10 @@ class Style:
         self.open_array = _bracket("[", "open")
         self.open_unique_array = _bracket("[", "open", unique=True)
         self.close_array = _bracket("]", "close")
+        self.close_unique_item = (
+            _bracket("}", "close", unique=True),
+            _bracket("]", "close", unique=True),
+        )
         any_string = StringSet.ANY.quoted(self.strings)
         self.string = ir.Terminal("string", any_string)
         self.any_key = ir.Terminal("key", any_string, distinct=True)
