@@ -12,6 +12,7 @@ one :class:`Result`, and results do not depend on how many workers there are.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import multiprocessing
 import resource
 import time
@@ -65,6 +66,7 @@ BYTES: Final = "bytes"
 WIDENINGS: Final[Mapping[str, Mapping[str, Any]]] = {
     "member order": {"property_order": "any"},
     "number spelling": {"numbers": NumberSpelling(zeros="always")},
+    "format byte": {"ignored_formats": ("byte",)},
 }
 _MESSAGE: Final = 300
 # How llguidance and llgx say that a schema allows nothing
@@ -185,12 +187,11 @@ def _causes(
         if letter == WRONG_REJECT
     ]
     again = dataclasses.replace(case, documents=tuple(rejected))
-    for name, widening in WIDENINGS.items():
-        if outcome_of(_judge(engine, again, {**options, **widening})[0]) == PASS:
-            return (name,)
-    together = {key: value for one in WIDENINGS.values() for key, value in one.items()}
-    if outcome_of(_judge(engine, again, {**options, **together})[0]) == PASS:
-        return tuple(WIDENINGS)
+    for count in range(1, len(WIDENINGS) + 1):
+        for names in itertools.combinations(WIDENINGS, count):
+            widening = {key: value for name in names for key, value in WIDENINGS[name].items()}
+            if outcome_of(_judge(engine, again, {**options, **widening})[0]) == PASS:
+                return names
     return ()
 
 

@@ -50,6 +50,7 @@ METASCHEMAS = {
 class Options:
     resources: dict[str, Any] = dataclasses.field(default_factory=dict)
     strict_formats: bool = False
+    ignored_formats: frozenset[str] = frozenset()
     one_is_any: bool = False
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import llgx
+from llgx.json_schema.compile import compile_schema
 from tests.json_schemas import random_schema
 
 
@@ -158,3 +159,38 @@ def test_random_schemas_have_every_keyword_listed() -> None:
             assert [lint.keyword for lint in found[: len(expected)]] == expected
             listed += len(found)
     assert listed > 500
+
+
+@pytest.mark.parametrize(
+    ("schema", "pointer", "meant"),
+    [
+        ({"items": {"minLenght": 2}}, "/items/minLenght", "minLength"),
+        ({"properties": {"a": {"maxlength": 2}}}, "/properties/a/maxlength", "maxLength"),
+        ({"requird": ["a"]}, "/requird", "required"),
+        ({"allOf": [{"additional_properties": False}]}, "/allOf/0/additional_properties", "addit"),
+        ({"$schema": "http://json-schema.org/draft-04/schema#", "const": 1}, "/const", "draft4"),
+    ],
+)
+def test_compiling_warns_of_likely_typing_errors(
+    schema: dict[str, object], pointer: str, meant: str
+) -> None:
+    (warning,) = compile_schema(schema).warnings
+    assert warning.startswith(f"{pointer}: ")
+    assert meant in warning
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"x-order": 1, "name": "a", "title": "b", "javaType": "c", "version": "1", "example": 1},
+        {"properties": {"requird": {}, "minLenght": {}}, "enum": [{"requird": 1}]},
+        {"then": {}, "else": {}, "$defs": {}, "default": {"tipe": 1}},
+    ],
+)
+def test_other_unknown_keywords_are_no_typing_errors(schema: dict[str, object]) -> None:
+    assert not compile_schema(schema).warnings
+
+
+def test_one_warning_for_each_place() -> None:
+    (warning,) = compile_schema({"type": "array", "uniqueItems": True}).warnings
+    assert "one member that is not named" in warning

@@ -30,6 +30,7 @@ from tests.json_membership import belongs
 class Options:
     resources: dict[str, Any] = dataclasses.field(default_factory=dict)
     strict_formats: bool = False
+    ignored_formats: frozenset[str] = frozenset()
     one_is_any: bool = False
 
 
@@ -396,7 +397,8 @@ def test_nothing_heavy_is_imported_for_plain_schemas() -> None:
     code = (
         "import sys, types; from llgx.json_schema.keywords import build;"
         "from llgx.json_schema.loading import load; from llgx.json_schema.report import Report;"
-        "o = types.SimpleNamespace(resources={}, strict_formats=False, one_is_any=False);"
+        "o = types.SimpleNamespace(resources={}, strict_formats=False,"
+        " ignored_formats=(), one_is_any=False);"
         "s = {'$ref': '#/$defs/a', '$defs': {'a': {'not': {'type': 'null'}}}};"
         "build(load(s), o, Report());"
         "print(*{'jsonschema', 'referencing', 'pydantic', 'interegular'} & sys.modules.keys())"

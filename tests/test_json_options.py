@@ -330,3 +330,13 @@ def test_gbnf_says_the_same(
 def test_what_gbnf_cannot_say(schema: dict[str, Any], options: dict[str, Any]) -> None:
     with pytest.raises(llgx.GrammarError, match="GBNF"):
         json_schema_to_grammar(schema, force_gbnf=True, **options)
+
+
+@pytest.mark.parametrize("names", [["byte"], ("byte", "int32"), {"byte"}])
+def test_formats_may_be_ignored(names: Any) -> None:
+    schema = {"format": "byte"}
+    text = '"no base64"'
+    assert not accepts(schema, text)
+    assert accepts(schema, text, ignored_formats=names)
+    compiled = llgx.Grammar.from_json_schema(schema, ignored_formats=names).compile(BYTES)
+    assert [entry[:2] for entry in compiled.unenforced] == [("", "format")]

@@ -30,7 +30,7 @@ from llgx.json_schema.dialects import (
 from llgx.json_schema.emit import Emitter
 from llgx.json_schema.emit_expand import expand
 from llgx.json_schema.formats import number_format, string_format
-from llgx.json_schema.keywords import Translator
+from llgx.json_schema.keywords import MEANINGLESS, Translator, misspelt
 from llgx.json_schema.normal import ArrayGroup, pointer_of
 from llgx.json_schema.numbers import NumberSet
 from llgx.json_schema.references import Scope, dialect_for, find_local
@@ -123,6 +123,7 @@ cdef class _Plain:
     cdef list needs              # pairs of targets: the first has no value without the second
     cdef int moved               # how many resources of their own are around what is under way
     cdef object current          # identity of the target under way
+    cdef set unknown             # keywords that the dialect has no meaning for
     cdef bint is_recursive       # some reference leads to what is under way
     cdef object comma_, colon, open_object, close_object, open_array, close_array, any_
     cdef object translator, emitter
@@ -137,6 +138,7 @@ cdef class _Plain:
         self.known = self.dialect.keywords
         self.id_keyword = self.dialect.id_keyword
         self.scope = None
+        self.unknown = set()
         self.patterns = {}
         self.rules = []
         self.terminals = []
@@ -184,6 +186,8 @@ cdef class _Plain:
     def format_name(self, value, place, scope):
         name = value["format"]
         if type(name) is not str:
+            raise NotPlain
+        if name in self.options.ignored_formats:
             raise NotPlain
         if string_format(name) is None and number_format(name) is None:
             if self.options.strict_formats:
@@ -369,6 +373,8 @@ cdef class _Plain:
                     if keyword != "enum" and keyword != "const":
                         return self._other(value, place)
                     has_enum += 1
+            elif keyword not in MEANINGLESS:
+                self.unknown.add(keyword)
         if place is not None and self.id_keyword in <dict>value:
             # A resource of its own, where references start from: there may be none in it.
             if "$schema" in <dict>value:
@@ -808,5 +814,9 @@ def compile_plain(document, options, style, limits):
         start = plain.compile()
     except (NotPlain, LlgxError):
         return None
-    warnings = [] if plain.emitter is None else plain.emitter.warnings
-    return plain, start, warnings, plain.report
+    unknown = plain.unknown
+    warnings = []
+    if plain.translator is not None:
+        unknown |= plain.translator.unknown
+        warnings = plain.emitter.warnings
+    return plain, start, [*misspelt(document, plain.dialect, unknown), *warnings], plain.report

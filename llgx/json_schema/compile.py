@@ -51,8 +51,8 @@ def compile_schema(
     if found is not None:
         maker, start, warnings, report = found
     else:
-        maker, start, report = _emit(document, options, limits)
-        warnings = maker.warnings
+        emitter, start, report = _emit(document, options, limits)
+        maker, warnings = emitter, [*report.warnings, *emitter.warnings]
     rules = maker.rules
     skip = -1 if style.skip is None else maker.ref(style.skip).index
     if isinstance(start, ir.TerminalRef) or start.argument is not None:
@@ -113,7 +113,7 @@ def embed(
     rules += emitter.rules
     terminals += emitter.terminals
     skip.append(space)
-    return start, report.entries, emitter.warnings
+    return start, report.entries, [*report.warnings, *emitter.warnings]
 
 
 def _emit(

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 __all__ = [
+    "ANNOTATIONS",
     "APPLICATOR",
     "ARRAY",
     "BASE",
@@ -20,6 +21,7 @@ __all__ = [
     "NUMBER",
     "OBJECT",
     "REFERENCE",
+    "SILENT",
     "STRING",
     "TYPE",
     "UNEVALUATED",
@@ -37,6 +39,16 @@ APPLICATOR: Final = 32
 REFERENCE: Final = 64
 UNEVALUATED: Final = 128
 BASE: Final = TYPE | NUMBER | STRING | ARRAY | OBJECT
+
+# Keywords that name, locate or comment, and those that describe: neither constrains anything.
+SILENT: Final = frozenset(
+    "$schema $id id $anchor $dynamicAnchor $recursiveAnchor $vocabulary $comment $defs definitions "
+    "x-guidance".split()
+)
+ANNOTATIONS: Final = frozenset(
+    "title description default examples example deprecated readOnly writeOnly contentEncoding "
+    "contentMediaType contentSchema discriminator xml externalDocs".split()
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

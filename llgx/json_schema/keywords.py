@@ -14,7 +14,7 @@ parts are put off.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, NoReturn, Protocol
 
 from llgx.errors import SchemaError
@@ -22,12 +22,14 @@ from llgx.json_schema import constraints, unevaluated
 from llgx.json_schema.algebra import Algebra
 from llgx.json_schema.conflicts import explain
 from llgx.json_schema.dialects import (
+    ANNOTATIONS,
     ARRAY,
     BASE,
     DEFAULT,
     NUMBER,
     OBJECT,
     REFERENCE,
+    SILENT,
     STRING,
     TYPE,
     UNEVALUATED,
@@ -54,11 +56,13 @@ from llgx.json_schema.report import Report
 from llgx.json_schema.strings import StringSet
 from llgx.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["SchemaOptions", "Translator", "build"]
+__all__ = ["MEANINGLESS", "SchemaOptions", "Translator", "build", "misspelt"]
 
 _DEEPEST: Final = 16  # schemas translated inside one another; each takes a few Python frames
 _LONGEST_MESSAGE: Final = 300
 _TYPES: Final = ("null", "boolean", "number", "string", "array", "object")
+# No typing errors: annotations, and what stands beside another keyword.
+MEANINGLESS: Final = ANNOTATIONS | SILENT | {"then", "else"}
 _SINGLE_TYPES: Final = {name: (name,) for name in (*_TYPES, "integer")}
 
 
@@ -69,6 +73,8 @@ class SchemaOptions(Protocol):
     def resources(self) -> Mapping[str, Any]: ...
     @property
     def strict_formats(self) -> bool: ...
+    @property
+    def ignored_formats(self) -> Collection[str]: ...
     @property
     def one_is_any(self) -> bool: ...
 
@@ -111,10 +117,20 @@ def build(
         except _Malformed as error:
             raise _with_metaschema(document, translator.dialect, error) from None
         break
+    report.warnings += misspelt(document, translator.dialect, translator.unknown)
     algebra = translator.algebra
     if algebra.is_empty(root):
         raise explain(algebra, root, translator.conflicts)
     return algebra, root
+
+
+def misspelt(document: Document, dialect: Dialect, unknown: set[str]) -> list[str]:
+    """Warnings for those of ``unknown`` that look like a keyword."""
+    if not unknown:
+        return []
+    from llgx.json_schema.misspelt import warnings_of
+
+    return warnings_of(document.contents, dialect, unknown)
 
 
 class Translator:
@@ -132,6 +148,8 @@ class Translator:
         self.algebra = Algebra(limits)
         self.conflicts: list[tuple[Place, str, str]] = []
         self.patterns: dict[str, StringSet] = {}
+        # Keywords that mean nothing, as far as they might be typing errors.
+        self.unknown: set[str] = set()
         self._root = document.contents
         self._options = options
         self._report = report
@@ -223,14 +241,15 @@ class Translator:
         dynamic = scope.dynamic if self._is_dynamic else ()
         return (id(value), scope.base, scope.dialect.draft, dynamic)
 
-    @staticmethod
-    def _kinds(value: Mapping[str, Any], dialect: Dialect) -> int:
+    def _kinds(self, value: Mapping[str, Any], dialect: Dialect) -> int:
         """What the keywords of a schema object are about, all together."""
         known = dialect.keywords
         seen = 0
         for keyword in value:
             if keyword in known:
                 seen |= known[keyword]
+            elif keyword not in MEANINGLESS:
+                self.unknown.add(keyword)
         return seen
 
     def _object(self, value: Mapping[str, Any], seen: int, place: Place, scope: Scope) -> Schema:
@@ -562,10 +581,17 @@ class Translator:
         return found
 
     def format_name(self, value: Mapping[str, Any], place: Place, scope: Scope) -> str:
-        """The value of ``format``; what is not known is noted, or refused if the options say so."""
+        """The value of ``format``, "" where the options ignore it.
+
+        What constrains nothing is noted; what is not known is refused if the options say so.
+        """
         name = value["format"]
         if not isinstance(name, str):
             self.malformed(place, "format", "has to be a string")
+        if name in self._options.ignored_formats:
+            reason = f"the format {name!r} is ignored, as the option ignored_formats says"
+            self._report.note(pointer_of(place), "format", reason)
+            return ""
         if string_format(name, scope.dialect.name) is None and number_format(name) is None:
             reason = f"the format {name!r} is not known, so that it is an annotation"
             if self._options.strict_formats:

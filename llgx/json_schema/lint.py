@@ -15,24 +15,16 @@ from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import unquote
 
 from llgx.json_schema.compile import compile_schema
-from llgx.json_schema.dialects import DEFAULT, Dialect
+from llgx.json_schema.dialects import ANNOTATIONS, DEFAULT, SILENT, Dialect
 from llgx.json_schema.loading import load
 from llgx.json_schema.normal import Place, pointer_of
 from llgx.json_schema.options import Options, options_of
 from llgx.json_schema.references import dialect_for
 
-__all__ = ["Lint", "Status", "lint_schema"]
+__all__ = ["Lint", "Status", "lint_schema", "schemas_of"]
 
 Status: TypeAlias = Literal["enforced", "approximated", "ignored"]
 
-_SILENT: Final = frozenset(
-    "$schema $id id $anchor $dynamicAnchor $recursiveAnchor $vocabulary $comment $defs definitions "
-    "x-guidance".split()
-)
-_ANNOTATIONS: Final = frozenset(
-    "title description default examples example deprecated readOnly writeOnly contentEncoding "
-    "contentMediaType contentSchema discriminator xml externalDocs".split()
-)
 _SCHEMA: Final = frozenset(
     "not if then else additionalProperties additionalItems items contains propertyNames "
     "unevaluatedItems unevaluatedProperties".split()
@@ -114,9 +106,9 @@ def _lint(
     options: Options,
     used: frozenset[str] | None,
 ) -> Iterator[Lint]:
-    for place, schema, is_used in _schemas(contents, dialect, used):
+    for place, schema, is_used in schemas_of(contents, dialect, used):
         for keyword in schema:
-            if keyword in _SILENT:
+            if keyword in SILENT:
                 continue
             pointer = pointer_of((place, keyword))
             if is_used:
@@ -132,8 +124,8 @@ def _fate(
     if dialect.draft <= 7 and "$ref" in schema and keyword != "$ref":
         return "ignored", f"{dialect.name} ignores what stands beside $ref"
     known_by = "if" if keyword in ("then", "else") else keyword
-    if keyword in _ANNOTATIONS or known_by not in dialect.keywords:
-        note = "an annotation" if keyword in _ANNOTATIONS else f"unknown to {dialect.name}"
+    if keyword in ANNOTATIONS or known_by not in dialect.keywords:
+        note = "an annotation" if keyword in ANNOTATIONS else f"unknown to {dialect.name}"
         return "ignored", note
     missing = [need for need in _NEEDS.get(keyword, ()) if need not in schema]
     if missing:
@@ -145,8 +137,8 @@ def _fate(
     return "enforced", ""
 
 
-def _schemas(
-    contents: Mapping[str, Any], dialect: Dialect, used: frozenset[str] | None
+def schemas_of(
+    contents: Any, dialect: Dialect, used: frozenset[str] | None = None
 ) -> Iterator[tuple[Place, Mapping[str, Any], bool]]:
     """Each schema object with its place, in document order, and whether it takes part."""
     todo: list[tuple[Place, Any, bool]] = [(None, contents, True)]

@@ -10,7 +10,7 @@ Options are hashable: what an emitter derives from them is kept between compilat
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from llgx.errors import SchemaError
@@ -44,6 +44,8 @@ class Options:
     ``strings``         spellings of strings and keys (:class:`StringSpelling`).
     ``numbers``         spellings of numbers (:class:`NumberSpelling`).
     ``strict_formats``  an unknown ``format`` is an error, not an annotation.
+    ``ignored_formats`` names of formats that are annotations and constrain nothing: a list, tuple
+                        or set of str. They are listed in :attr:`llgx.CompiledGrammar.unenforced`.
     ``on_unsupported``  "error" refuses a schema with a keyword that cannot be enforced, "record"
                         lists it in :attr:`llgx.CompiledGrammar.unenforced`.
     ``coerce_one_of``   ``oneOf`` is read as ``anyOf``.
@@ -61,6 +63,7 @@ class Options:
     strings: StringSpelling = _STRINGS
     numbers: NumberSpelling = _NUMBERS
     strict_formats: bool = False
+    ignored_formats: Collection[str] = frozenset()
     on_unsupported: str = "error"
     coerce_one_of: bool = False
     lenient: bool = False
@@ -74,6 +77,10 @@ class Options:
             if type(value) not in types:
                 expected = " or ".join(kind.__name__ for kind in types if kind is not type(None))
                 raise TypeError(f"option {name} is {expected}, not {type(value).__name__}")
+        names = frozenset(self.ignored_formats)
+        if not all(isinstance(name, str) for name in names):
+            raise TypeError("option ignored_formats holds names of formats")
+        object.__setattr__(self, "ignored_formats", names)
         _check_range("whitespace", self.whitespace, _MOST_SPACE)
         _check_range("indent", self.indent, _DEEPEST_INDENT)
         if isinstance(self.indent, str) and self.indent.strip(" \t\n\r"):
@@ -174,6 +181,7 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "strings": (StringSpelling,),
     "numbers": (NumberSpelling,),
     "strict_formats": (bool,),
+    "ignored_formats": (frozenset, set, list, tuple),
     "on_unsupported": (str,),
     "coerce_one_of": (bool,),
     "lenient": (bool,),

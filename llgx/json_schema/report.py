@@ -14,12 +14,13 @@ _REMEDY: Final = 'on_unsupported="record" compiles the schema without it'
 class Report:
     """Collects the keywords that are not enforced, each once, in the order in which they are met.
 
-    ``entries`` are (JSON pointer, keyword, reason). With ``records`` false, :meth:`unenforced`
-    raises instead.
+    ``entries`` are (JSON pointer, keyword, reason), ``warnings`` texts. With ``records`` false,
+    :meth:`unenforced` raises instead.
     """
 
     def __init__(self, records: bool = False) -> None:
         self.records = records
+        self.warnings: list[str] = []
         self._entries: dict[tuple[str, str, str], None] = {}
 
     @property
