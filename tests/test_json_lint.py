@@ -183,6 +183,7 @@ def test_compiling_warns_of_likely_typing_errors(
     "schema",
     [
         {"x-order": 1, "name": "a", "title": "b", "javaType": "c", "version": "1", "example": 1},
+        {"_format": "email", "_uniqueItems": True, "$required": 1, "x-format": "date"},
         {"properties": {"requird": {}, "minLenght": {}}, "enum": [{"requird": 1}]},
         {"then": {}, "else": {}, "$defs": {}, "default": {"tipe": 1}},
     ],
