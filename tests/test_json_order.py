@@ -1,7 +1,8 @@
 """The order of members: that of llguidance, by default.
 
 Names of ``properties`` come in the order of the text, applicators taken where they stand; then the
-names that are only required; then all others.
+names that are only required; then all others. (To let each ``properties`` keep its own order where
+several share names was tried: of the MaskBench cases four more pass then, and four others fail.)
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import random
 from typing import Any
 
+import jsonschema
 import pytest
 
 import llgx
@@ -79,7 +81,7 @@ def vocabulary() -> llgx.Vocabulary:
 
 @pytest.mark.parametrize(("schema", "order"), ORDERS, ids=[json.dumps(s) for s, _ in ORDERS])
 def test_members_come_in_this_order_only(schema: dict[str, Any], order: str) -> None:
-    accepted: dict[str, set[str]] = {"schema": set(), "any": set()}
+    accepted: dict[str, set[str]] = {"schema": set(), "named": set(), "any": set()}
     for option, found in accepted.items():
         compiled = llgx.Grammar.from_json_schema(schema, property_order=option).compile(
             vocabulary()
@@ -90,6 +92,41 @@ def test_members_come_in_this_order_only(schema: dict[str, Any], order: str) -> 
                 found.add("".join(names))
     assert accepted["schema"] == {order}
     assert len(accepted["any"]) == len(list(itertools.permutations(order)))
+    assert accepted["named"] == accepted["any"]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"required": ["a"]},
+        {"required": ["a", "c"], "patternProperties": {"^[xy]$": {}}},
+        {"required": ["a"], "minProperties": 3, "maxProperties": 4},
+        {"required": ["x"]},
+        {"minProperties": 3, "patternProperties": {"^[xy]$": {}}, "additionalProperties": False},
+        {
+            "patternProperties": {"^[ax]$": {}},
+            "not": {"patternProperties": {"^[ax]$": {"const": 2}}},
+        },
+    ],
+    ids=json.dumps,
+)
+def test_named_members_in_any_order_and_then_the_others(
+    more: dict[str, Any], indent: int | None
+) -> None:
+    schema = {"type": "object", "properties": {"a": {}, "b": {}, "c": {}}, **more}
+    grammar = llgx.Grammar.from_json_schema(schema, property_order="named", indent=indent)
+    compiled = grammar.compile(vocabulary())
+    oracle = jsonschema.Draft202012Validator(schema)
+    named = {"a", "b", "c", *more.get("required", ())}
+    names = [chosen for count in range(6) for chosen in itertools.permutations("abcxy", count)]
+    for chosen in names:
+        document = dict.fromkeys(chosen, 1)
+        are_named = [name in named for name in chosen]
+        expected = oracle.is_valid(document) and are_named == sorted(are_named, reverse=True)
+        text = json.dumps(document, indent=indent).encode()
+        assert (llgx.Matcher(compiled).match_bytes(text) == (len(text), True)) == expected, text
 
 
 @pytest.mark.parametrize("indent", [None, 1])

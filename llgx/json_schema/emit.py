@@ -82,6 +82,7 @@ class Emitter:
         report: Report,
         *,
         any_order: bool = False,
+        others_last: bool = False,
         merged: bool = True,
         skip_class: int = 0,
         first_rule: int = 0,
@@ -92,6 +93,8 @@ class Emitter:
         self.algebra = algebra
         self.report = report
         self.any_order = any_order
+        # Of members in any order those that are not named come last, all the same.
+        self.others_last = others_last
         self.compares = False
         self.merged = merged and style.unit is None
         self.deep = style.deep
@@ -183,6 +186,10 @@ class Emitter:
         self.rules.append(rule)
         index = self.first_rule + len(self.rules) - 1
         return rule, ir.RuleRef(index, _SELF if parametric else None)
+
+    def rule_of(self, reference: ir.RuleRef) -> ir.Rule:
+        """The rule that ``reference`` stands for."""
+        return self.rules[reference.index - self.first_rule]
 
     def rule(self, alternatives: Iterable[Symbols]) -> ir.RuleRef:
         """A rule that derives any of ``alternatives``."""

@@ -197,25 +197,48 @@ class Machine:
 
         The rule may derive nothing.
         """
-        rest, here = self.rule()
-        rest.productions.append(ir.Production((), accept))
-        if steps:
-            step, taken = self._one_of(steps, here)
-            comma = self.inside(self._emitter.comma)
-            rest.productions.append(ir.Production((*comma, taken), step))
+        _, here = self.rule((((), accept),))
+        self.add(here, steps, here)
         return here
+
+    def add(
+        self,
+        rest: ir.RuleRef,
+        steps: Sequence[Step],
+        after: ir.RuleRef,
+        guard: ir.Condition | None = None,
+    ) -> None:
+        """Let ``rest`` also be a comma, one of ``steps`` and then ``after``, if ``guard`` holds."""
+        if steps:
+            possible, taken = self._one_of(steps, after)
+            symbols = (*self.inside(self._emitter.comma), taken)
+            self._emitter.rule_of(rest).productions.append(
+                ir.Production(symbols, both(guard, possible))
+            )
 
     def first(
         self, steps: Sequence[Step], accept: ir.Condition | None, after: ir.RuleRef
     ) -> ir.RuleRef:
         """Nothing, if the first state may be the last; or one of ``steps`` and then ``after``."""
-        emitter = self._emitter
-        rule, here = self.rule((((), accept),))
-        if steps:
-            enter, leave = self.inside(emitter.enter), self.inside(emitter.leave)
-            guard, taken = self._one_of(steps, after)
-            rule.productions.append(ir.Production((*enter, taken, *leave), guard))
+        _, here = self.rule((((), accept),))
+        self.add_first(here, steps, after)
         return here
+
+    def add_first(
+        self,
+        first: ir.RuleRef,
+        steps: Sequence[Step],
+        after: ir.RuleRef,
+        guard: ir.Condition | None = None,
+    ) -> None:
+        """Let ``first`` also be one of ``steps`` and then ``after``, where ``guard`` holds."""
+        if steps:
+            emitter = self._emitter
+            enter, leave = self.inside(emitter.enter), self.inside(emitter.leave)
+            possible, taken = self._one_of(steps, after)
+            emitter.rule_of(first).productions.append(
+                ir.Production((*enter, taken, *leave), both(guard, possible))
+            )
 
     def _one_of(
         self, steps: Sequence[Step], after: ir.RuleRef

@@ -272,13 +272,19 @@ class _Members:
         if self._some:
             begin = self._some_bit
             parts.append(ir.Condition("is_ones", begin, begin + len(self._some)))
+        parts.append(self._all_required())
+        if self._count is not None:
+            parts.append(self._count.at_least(self._low))
+        return both(*parts)
+
+    def _all_required(self) -> ir.Condition | None:
+        """In any order: that all required members are there."""
+        parts: list[ir.Condition | None] = []
         begin, end = self._required_bits
         if begin < end:
             parts.append(ir.Condition("is_ones", begin, end))
         if self._required is not None:
             parts.append(self._required.is_full)
-        if self._count is not None:
-            parts.append(self._count.at_least(self._low))
         return both(*parts)
 
     # The rules
@@ -286,15 +292,35 @@ class _Members:
     def first(self) -> ir.RuleRef:
         """The rule of the whole list, in its first state."""
         machine = self._machine
-        steps = self._cell_steps()
-        if self._any_order:
-            steps += self._free_steps()
+        others = self._cell_steps()
         accept = self._accept()
-        rest = machine.rest(steps, accept)
-        first = machine.first(steps, accept, rest)
         if not self._any_order:
-            first = self._walk(first, rest)
+            rest = machine.rest(others, accept)
+            first = self._walk(machine.first(others, accept, rest), rest)
+            return machine.begin(first)
+        named = self._free_steps()
+        if not (named and others and self._emitter.others_last):
+            rest = machine.rest([*others, *named], accept)
+            return machine.begin(machine.first([*others, *named], accept, rest))
+        # The others end what may be named: then nothing named may be missing.
+        to_others = self._may_leave_named()
+        ending = machine.rest(others, accept)
+        rest = machine.rest(named, accept)
+        machine.add(rest, others, ending, to_others)
+        first = machine.first(named, accept, rest)
+        machine.add_first(first, others, ending, to_others)
         return machine.begin(first)
+
+    def _may_leave_named(self) -> ir.Condition | None:
+        """That no named member is missing: the others can do what is still to be done."""
+        unsupported = set(range(len(self._some)))
+        for _, _, obligations in self._cells:
+            unsupported -= set(obligations)
+        parts = [self._all_required(), self._still_to_come(unsupported)]
+        if len(self._used) == len(self._cells) and self._count is not None and not self._is_small:
+            left = sum(used.most for used in self._used.values())
+            parts.append(self._count.at_least(self._low - left))
+        return both(*parts)
 
     def _free_steps(self) -> list[Step]:
         """The named members as steps that may come at any time, once each."""

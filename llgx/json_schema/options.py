@@ -23,7 +23,7 @@ _STRINGS: Final = StringSpelling()
 _NUMBERS: Final = NumberSpelling()
 _MOST_SPACE: Final = 1_000_000
 _DEEPEST_INDENT: Final = 1_000
-_PROPERTY_ORDERS: Final = ("schema", "any")
+_PROPERTY_ORDERS: Final = ("schema", "named", "any")
 _ON_UNSUPPORTED: Final = ("error", "record")
 
 
@@ -40,7 +40,8 @@ class Options:
     ``item_separator``  a regex for what separates items and members, "," by default.
     ``key_separator``   a regex for what separates a key from its value: ":" by default, ": " with
                         ``indent``.
-    ``property_order``  "schema": in the order of the schema, then the others; "any": in any order.
+    ``property_order``  "schema": in the order of the schema, then the others; "named": those that
+                        the schema names in any order, then the others; "any": in any order.
     ``strings``         spellings of strings and keys (:class:`StringSpelling`).
     ``numbers``         spellings of numbers (:class:`NumberSpelling`).
     ``strict_formats``  an unknown ``format`` is an error, not an annotation.
