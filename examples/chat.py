@@ -34,7 +34,7 @@ def main() -> None:
     }
     with llgx.install(jump_forward=True):
         response: Any = llm.create_chat_completion(
-            messages=[{"role": "user", "content": "What shall I cook tonight?"}],
+            messages=[{"role": "user", "content": "Name a dish that I can cook tonight, as JSON."}],
             response_format=response_format,
             max_tokens=100,
             temperature=0,

@@ -41,7 +41,7 @@ def main() -> None:
     llm = load()
     with llgx.install():
         response: Any = llm.create_chat_completion(
-            messages=[{"role": "user", "content": "What is 12 plus 30?"}],
+            messages=[{"role": "user", "content": "Please call add with a = 12 and b = 30."}],
             tools=TOOLS,
             tool_choice={"type": "function", "function": {"name": "add"}},
             max_tokens=60,

@@ -44,14 +44,12 @@ def test_completion() -> None:
 def test_chat() -> None:
     answer = json.loads(run("chat"))
     assert list(answer) == ["dish", "minutes", "difficulty"]
+    assert re.fullmatch("[A-Za-z][a-z ]+", answer["dish"])
     assert 5 <= answer["minutes"] <= 240
 
 
 def test_tools() -> None:
-    match = re.fullmatch(r"add\((\d+), (\d+)\) = (\d+)\n", run("tools"))
-    assert match
-    a, b, total = map(int, match.groups())
-    assert a + b == total
+    assert run("tools") == "add(12, 30) = 42\n"
 
 
 def test_stream_pydantic() -> None:
@@ -60,7 +58,8 @@ def test_stream_pydantic() -> None:
     assert len(plans) > 3
     assert plans[0] != plans[-1]
     assert re.fullmatch(
-        r"title='.*' mood='(calm|busy)' steps=\[Step\(what=.*, minutes=-?\d+\)\]", plans[-1]
+        r"title='.*' mood='(calm|busy)' steps=\[(Step\(what='.*', minutes=\d{1,3}\)(, )?){1,3}\]",
+        plans[-1],
     )
     assert "None" in plans[0]
 
@@ -75,11 +74,10 @@ def test_server_client() -> None:
 
 def test_thinking() -> None:
     thought, answer = run("thinking").splitlines()
-    assert ast.literal_eval(thought.removeprefix("thought: ")).endswith("</think>")
-    assert ast.literal_eval(answer.removeprefix("answer: ").strip()) in (
-        {"prime": True},
-        {"prime": False},
-    )
+    thought = ast.literal_eval(thought.removeprefix("thought: "))
+    assert thought.endswith("</think>")
+    assert "<think>" not in thought
+    assert ast.literal_eval(answer.removeprefix("answer: ").strip()) == {"kind": "bird"}
 
 
 def test_gbnf() -> None:
