@@ -33,7 +33,9 @@ from llgx._lexer cimport TAIL_BYTES, TAIL_NONE, TAIL_UTF8, LoopKey, utf8_lead, u
 from llgx._memory cimport (
     FAULT_MEMORY, NONE, array_grown, fault_set, map_clear, map_get, map_put, words_reserve,
 )
-from llgx._trie cimport Table, Trie, child_byte, child_node, tokens_end
+from llgx._trie cimport (
+    Table, Trie, child_byte, child_node, table_suffixes, tokens_end,
+)
 
 cdef extern from *:
     """
@@ -210,6 +212,24 @@ cdef uint64_t* _mask(
     return made
 
 
+cdef Trie* _suffixes(Engine* engine, Table* table, uint32_t config) noexcept nogil:
+    """What tokens that leave a loop table go on with, of what can be read from ``config``; NULL
+    with a fault set."""
+    cdef uint64_t bytes[4]
+    cdef uint32_t byte
+    cdef Trie* trie
+    memset(bytes, 0, sizeof(bytes))
+    for byte in range(256):
+        if exact_step(engine, config, <uint8_t>byte) != NONE:
+            bytes[byte >> 6] |= <uint64_t>1 << (byte & 63)
+        if engine.fault.code:
+            return NULL
+    trie = table_suffixes(engine.pool, table, bytes)
+    if trie == NULL:
+        fault_set(&engine.fault, FAULT_MEMORY)
+    return trie
+
+
 cdef void _read(
     Engine* engine, Trie* trie, Table* table, uint32_t node, uint32_t config, Path path,
     uint64_t* bits, uint32_t depth, bint loops
@@ -219,6 +239,7 @@ cdef void _read(
     ``loops``: a loop table may stand for part of them. Recursive; ``depth`` bounds that.
     """
     cdef Table* found
+    cdef Trie* suffixes
     cdef LoopKey key
     cdef Path begin
     cdef uint32_t i, child, target
@@ -231,13 +252,16 @@ cdef void _read(
         return
     if loops:
         key = engine.exact.info[config].key
-        found = table_of(engine, table, node, &key)
+        found = table_of(engine, table, trie, node, &key)
         if found == NULL:
+            return
+        suffixes = _suffixes(engine, found, config)
+        if suffixes == NULL:
             return
         for i in range(engine.words):
             bits[i] |= found.bits[i]
         memset(&begin, 0, sizeof(Path))
-        _read(engine, &found.suffix, found, 0, config, begin, bits, depth + 1, False)
+        _read(engine, suffixes, found, 0, config, begin, bits, depth + 1, False)
     for i in range(first, end):
         byte = child_byte(trie, i)
         targets[i - first] = NONE

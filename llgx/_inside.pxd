@@ -12,7 +12,7 @@ cdef uint32_t site_of(
     uint32_t depth
 ) noexcept nogil
 cdef Table* table_of(
-    Engine* engine, Table* parent, uint32_t root, const LoopKey* key
+    Engine* engine, Table* parent, Trie* trie, uint32_t root, const LoopKey* key
 ) noexcept nogil
 cdef const uint64_t* subtrees_of(
     Engine* engine, const Trie* trie, uint32_t node, const uint32_t* bytes
