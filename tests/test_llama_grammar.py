@@ -488,11 +488,11 @@ for name in ("LlamaGrammar",):
     try:
         getattr(llgx, name)
     except ImportError as error:
-        assert "llgx[llama]" in str(error)
+        assert "pip install llama-cpp-python" in str(error)
 try:
     llgx.install()
 except ImportError as error:
-    assert "llgx[llama]" in str(error)
+    assert "pip install llama-cpp-python" in str(error)
     print("reached")
 """
     done = subprocess.run(

@@ -26,7 +26,7 @@ try:
     from llama_cpp.llama_grammar import LlamaGrammar as _LlamaGrammar
 except ImportError as error:
     raise ImportError(
-        "LlamaGrammar needs llama-cpp-python 0.3.8 or later: pip install 'llgx[llama]'"
+        "LlamaGrammar needs llama-cpp-python 0.3.8 or later: pip install llama-cpp-python"
     ) from error
 
 __all__ = ["LlamaGrammar"]

@@ -171,7 +171,7 @@ def _make_patches() -> Patches:
         from llama_cpp import llama_cpp as low_level
     except ImportError as error:
         raise ImportError(
-            "llgx.install needs llama-cpp-python 0.3.8 or later: pip install 'llgx[llama]'"
+            "llgx.install needs llama-cpp-python 0.3.8 or later: pip install llama-cpp-python"
         ) from error
 
     problems = unknown_internals()

@@ -38,7 +38,7 @@ def sampler(
 ) -> Sampler:
     """A sampler that follows ``grammar``, for a sampler chain of the caller's own::
 
-        chain = llama_cpp.LlamaSampler()
+        chain = llama_cpp._internals.LlamaSampler()
         llgx.sampler(llm, grammar).add_to(chain)
         chain.add_greedy()
 
@@ -255,7 +255,7 @@ def _llama_cpp() -> Any:
         from llama_cpp import llama_cpp
     except ImportError as error:
         raise ImportError(
-            "this needs llama-cpp-python 0.3.8 or later: pip install 'llgx[llama]'"
+            "this needs llama-cpp-python 0.3.8 or later: pip install llama-cpp-python"
         ) from error
     if not hasattr(llama_cpp, "llama_sampler_init"):
         raise ImportError("native samplers need llama-cpp-python 0.3.8 or later")

@@ -260,7 +260,7 @@ def _llama_cpp() -> Any:
         from llama_cpp import llama_cpp
     except ImportError as error:
         raise ImportError(
-            "this needs llama-cpp-python 0.3.8 or later: pip install 'llgx[llama]'"
+            "this needs llama-cpp-python 0.3.8 or later: pip install llama-cpp-python"
         ) from error
     return llama_cpp
 
