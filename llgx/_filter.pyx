@@ -401,8 +401,8 @@ cdef bint _try_tokens(
             at += 1
         while at < length:
             trial = &trials[at]
-            if whole_only and not trial.whole and trial.begin != NONE and (trial.begin or not fresh) \
-                    and not spans_hold(
+            if whole_only and not trial.whole and trial.begin != NONE \
+                    and (trial.begin or not fresh) and not spans_hold(
                         spans.first, spans.last, spans.single, text + trial.begin,
                         length - trial.begin
                     ):

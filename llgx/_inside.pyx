@@ -457,8 +457,8 @@ cdef bint _same_lead(
 cdef Trie* _suffixes(Engine* engine, Table* table, state_t after) noexcept nogil:
     """What comes after a loop that is left in state ``after``; NULL with a fault set.
 
-    Where no lexeme may end there, only the bytes that go on matter: for a string the quote, whatever
-    the class of its characters.
+    Where no lexeme may end there, only the bytes that go on matter: for a string the quote,
+    whatever the class of its characters.
     """
     cdef uint64_t bytes[4]
     cdef uint32_t byte

@@ -241,7 +241,9 @@ cdef int _add_first(Lexer* lx, node_t node, uint64_t* bits) noexcept nogil:
     return 0
 
 
-cdef node_t _without_complements(Lexer* lx, node_t head, node_t tail, uint64_t* bits) noexcept nogil:
+cdef node_t _without_complements(
+    Lexer* lx, node_t head, node_t tail, uint64_t* bits
+) noexcept nogil:
     """``head tail``, of which ``head`` is an intersection, without the complements in that; the
     byte classes by which the two derive differently are added to ``bits``.
 

@@ -12,8 +12,8 @@ What a scope does to the language, as :func:`place_step` has it:
 
 * Where a lexeme ends, its distinct terminals drop out of the emitted set if the scope holds these
   bytes, and its unique closing terminals if the scope is *tracked* (directly in a unique scope)
-  and the scope around it holds the text from its opening lexeme on. An empty set is a byte refused. The
-  terminals that are left decide what becomes of the scope: it gets the bytes if one of them is
+  and the scope around it holds the text from its opening lexeme on. An empty set is a byte refused.
+  The terminals that are left decide what becomes of the scope: it gets the bytes if one of them is
   distinct, then one opens if one of them opens, else one closes if one of them closes.
 * A byte is refused after which no terminal has a match that the scope does not hold already.
 * Within a tracked scope a byte is refused after which every way to go on leads along the texts of

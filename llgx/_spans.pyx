@@ -7,8 +7,8 @@ second, or is one of it too where a lexeme may have one byte. For JSON strings i
 few hundred of 128,256 tokens. A list depends on the vocabulary and the key alone and is kept with
 the vocabulary, for all grammars.
 
-Cost: one search through the text of all tokens, 0.2 ms for a quote and up to a millisecond, once per
-vocabulary and key.
+Cost: one search through the text of all tokens, 0.2 ms for a quote and up to a millisecond, once
+per vocabulary and key.
 """
 
 from libc.stdint cimport uint32_t, uint64_t, uint8_t
@@ -26,7 +26,8 @@ cdef enum:
 
 
 cdef uint64_t* _holders(const TablePool* pool, const uint32_t* bytes) noexcept nogil:
-    """The tokens with some byte of a set, as a bitset to be freed, or more; NULL when memory is out.
+    """The tokens with some byte of a set, as a bitset to be freed, or more; NULL when memory is
+    out.
 
     Most sets are a quote: one search through all text at once.
     """

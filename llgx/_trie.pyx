@@ -503,8 +503,8 @@ cdef const uint64_t* table_window(TablePool* pool, Table* table, uint32_t high) 
 cdef int _merge_leaving(
     const Table* table, const uint64_t* bytes, uint32_t characters, Trie* suffix
 ) noexcept nogil:
-    """Merge what comes after the loop, of the tokens that leave it with one of ``bytes`` (NULL: any)
-    after so many characters (NONE: any number); -1 when memory is out."""
+    """Merge what comes after the loop, of the tokens that leave it with one of ``bytes`` (NULL:
+    any) after so many characters (NONE: any number); -1 when memory is out."""
     cdef Words places
     cdef uint32_t i, byte
     cdef int status = 0

@@ -9,8 +9,8 @@ and emitted as always and stands in the rules around it.
 Invariant: the language is the one that translation, algebra and emission give, and the rules are
 the same but for their numbers and for parts that both ways have made: see
 :mod:`llgx.json_schema.emit_objects` and :mod:`llgx.json_schema.emit_arrays` for how they are laid
-out. Where that is not certain, or something is wrong with the schema, :exc:`NotPlain` is raised, and
-the document goes the long way from the start, which also finds the words for what is wrong.
+out. Where that is not certain, or something is wrong with the schema, ``NotPlain`` is raised, and the
+document goes the long way from the start, which also finds the words for what is wrong.
 
 Schemas of equal content are one rule. What requires itself has no value: of references, it is kept
 in mind which part cannot do without which other. Linear in the document; stack depth is bounded.

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """How deep JSON text nests and how long its numbers are, found before a parser is let loose on it.
 
-Every schema given as text goes through here once, so this looks at characters in place: a nanosecond
-each. Strings that do not end are text to the end, which no parser accepts either.
+Every schema given as text goes through here once, so this looks at characters in place: a
+nanosecond each. Strings that do not end are text to the end, which no parser accepts either.
 """
 
 cdef extern from "Python.h":
