@@ -9,8 +9,8 @@ and emitted as always and stands in the rules around it.
 Invariant: the language is the one that translation, algebra and emission give, and the rules are
 the same but for their numbers and for parts that both ways have made: see
 :mod:`llgx.json_schema.emit_objects` and :mod:`llgx.json_schema.emit_arrays` for how they are laid
-out. Where that is not certain, or something is wrong with the schema, ``NotPlain`` is raised, and the
-document goes the long way from the start, which also finds the words for what is wrong.
+out. Where that is not certain, or something is wrong with the schema, ``NotPlain`` is raised,
+and the document goes the long way from the start, which also finds the words for what is wrong.
 
 Schemas of equal content are one rule. What requires itself has no value: of references, it is kept
 in mind which part cannot do without which other. Linear in the document; stack depth is bounded.
@@ -24,13 +24,12 @@ from llgx import ir as _ir
 from llgx.errors import LlgxError
 from llgx.json_schema import constraints as _constraints
 from llgx.json_schema import emit_arrays as _emit_arrays
-from llgx.json_schema.dialects import (
-    APPLICATOR, ARRAY, DEFAULT, NUMBER, OBJECT, REFERENCE, STRING, TYPE,
-)
+from llgx.json_schema import dialects as _dialects
 from llgx.json_schema.emit import Emitter
 from llgx.json_schema.emit_expand import expand
 from llgx.json_schema.formats import number_format, string_format
-from llgx.json_schema.keywords import MEANINGLESS, Translator, misspelt
+from llgx.json_schema import keywords as _keywords
+from llgx.json_schema.keywords import Translator, misspelt
 from llgx.json_schema.normal import ArrayGroup, pointer_of
 from llgx.json_schema.numbers import NumberSet
 from llgx.json_schema.references import Scope, dialect_for, find_local
@@ -64,9 +63,11 @@ cdef dict _TYPE_BITS = {
     "null": NULL_TYPE, "boolean": BOOLEAN_TYPE, "number": NUMBER_TYPE, "integer": INTEGER_TYPE,
     "string": STRING_TYPE, "array": ARRAY_TYPE, "object": OBJECT_TYPE,
 }
-cdef long _TYPE = TYPE, _NUMBER = NUMBER, _STRING = STRING, _ARRAY = ARRAY, _OBJECT = OBJECT
-cdef long _APPLICATOR = APPLICATOR, _REFERENCE = REFERENCE
-cdef long _PLAIN = TYPE | NUMBER | STRING | ARRAY | OBJECT
+cdef long _TYPE = _dialects.TYPE, _NUMBER = _dialects.NUMBER, _STRING = _dialects.STRING
+cdef long _ARRAY = _dialects.ARRAY, _OBJECT = _dialects.OBJECT
+cdef long _APPLICATOR = _dialects.APPLICATOR, _REFERENCE = _dialects.REFERENCE
+cdef long _PLAIN = _TYPE | _NUMBER | _STRING | _ARRAY | _OBJECT
+cdef frozenset _MEANINGLESS = frozenset(_keywords.MEANINGLESS)
 
 # Keywords that bring a schema into the algebra, among those of its kind that are plain.
 cdef frozenset _NOT_PLAIN = frozenset((
@@ -134,7 +135,7 @@ cdef class _Plain:
         self.limits = limits
         self.style = style
         self.report = Report(options.records)
-        self.dialect = dialect_for(document.contents, DEFAULT, {})
+        self.dialect = dialect_for(document.contents, _dialects.DEFAULT, {})
         self.known = self.dialect.keywords
         self.id_keyword = self.dialect.id_keyword
         self.scope = None
@@ -373,7 +374,7 @@ cdef class _Plain:
                     if keyword != "enum" and keyword != "const":
                         return self._other(value, place)
                     has_enum += 1
-            elif keyword not in MEANINGLESS:
+            elif keyword not in _MEANINGLESS:
                 self.unknown.add(keyword)
         if place is not None and self.id_keyword in <dict>value:
             # A resource of its own, where references start from: there may be none in it.
