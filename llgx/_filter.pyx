@@ -401,12 +401,13 @@ cdef bint _try_tokens(
             at += 1
         while at < length:
             trial = &trials[at]
+            # Once the first lexeme has ended, the rest has to hold a whole one.
             if whole_only and not trial.whole and trial.begin != NONE \
                     and (trial.begin or not fresh) and not spans_hold(
                         spans.first, spans.last, spans.single, text + trial.begin,
                         length - trial.begin
                     ):
-                break  # what is left of it is too short
+                break
             trials[at + 1] = trials[at]
             _try_byte(engine, &trials[at + 1], text, at, texts)
             at += 1

@@ -252,6 +252,24 @@ cdef void _remove(Engine* engine, const Trie* trie, uint32_t begin, uint32_t end
         fault_set(&engine.fault, FAULT_MEMORY)
 
 
+cdef inline const uint64_t* _known_apart(
+    const Engine* engine, state_t one, state_t other
+) noexcept nogil:
+    """The byte classes, as 4 words, by which alone ``one`` may step and end otherwise than
+    ``other``; NULL where that is not known."""
+    if engine.lexer.states[one].twin == other \
+            and engine.lexer.states[one].accept == engine.lexer.states[other].accept:
+        return engine.lexer.states[one].apart
+    return NULL
+
+
+cdef inline bint _may_part(
+    const Engine* engine, const uint64_t* apart, uint8_t byte
+) noexcept nogil:
+    cdef uint32_t place = engine.lexer.rx.classes[byte]
+    return apart == NULL or (apart[place >> 6] >> (place & 63)) & 1
+
+
 cdef void _pair_visit(
     Engine* engine, uint32_t where, uint32_t node, state_t state, state_t loop, const LoopKey* key
 ) noexcept nogil:
@@ -271,6 +289,7 @@ cdef void _pair_visit(
     cdef set_t emitted
     cdef bint inside
     cdef uint32_t* at
+    cdef const uint64_t* apart = _known_apart(engine, state, base_state)
     if engine.lexer.states[state].eager != NO_SET:
         _remove(engine, trie, trie.nodes[node].tokens_at, tokens_end(trie, node))
         _visit(engine, where, node, state)
@@ -288,12 +307,17 @@ cdef void _pair_visit(
             node = at[2]
             state = at[3]
             base_state = at[4]
+            apart = _known_apart(engine, state, base_state)
             continue
         byte = child_byte(trie, cursor)
         child = child_node(trie, cursor)
         cursor += 1
+        if not _may_part(engine, apart, byte):
+            continue
         mine = lexer_step(&engine.lexer, state, byte)
         its = lexer_step(&engine.lexer, base_state, byte)
+        if apart == NULL:
+            apart = _known_apart(engine, state, base_state)  # the step may have found out
         if mine == its and mine != DEAD:
             continue
         emitted = engine.lexer.states[state].accept
@@ -323,6 +347,7 @@ cdef void _pair_visit(
         node = child
         state = mine
         base_state = its
+        apart = _known_apart(engine, state, base_state)
         cursor = trie.nodes[node].children
         end = trie.nodes[node + 1].children
     engine.frames.size = floor
@@ -352,9 +377,14 @@ cdef uint32_t _apart(
 ) noexcept nogil:
     """Nodes below ``node`` whose first byte leads from the two states to different ones."""
     cdef uint32_t i, count = 0
+    cdef uint8_t byte
+    cdef const uint64_t* apart = NULL
     for i in range(trie.nodes[node].children, trie.nodes[node + 1].children):
-        if lexer_step(&engine.lexer, one, child_byte(trie, i)) != \
-                lexer_step(&engine.lexer, other, child_byte(trie, i)):
+        byte = child_byte(trie, i)
+        if apart == NULL:
+            apart = _known_apart(engine, one, other)
+        if _may_part(engine, apart, byte) and lexer_step(&engine.lexer, one, byte) != \
+                lexer_step(&engine.lexer, other, byte):
             count += _weight(trie, node, i)
     return count
 

@@ -26,7 +26,7 @@ cdef enum:
 
 
 cdef uint64_t* _holders(const TablePool* pool, const uint32_t* bytes) noexcept nogil:
-    """The tokens with some byte of a set, as a bitset to be freed, or more; NULL when memory is
+    """The tokens with some byte of a set, or more, as a bitset to be freed; NULL when memory is
     out.
 
     Most sets are a quote: one search through all text at once.
