@@ -56,8 +56,7 @@ cdef bint regex_is_live(Regex* rx, node_t node) noexcept nogil:
     An edge leads from a node to nodes each of which, if live, makes it live; a node all of whose
     edges lead to empty nodes is empty. So the nodes seen are all empty when none of them is live.
     """
-    cdef Words todo            # triples: node, index of its parent in ``seen``, NONE; or what is
-                               # left to derive of one: NONE, its index in ``seen``, byte class
+    cdef Words todo            # pairs: node, index of its parent in ``seen``
     cdef Words seen            # pairs: node, index of its parent in ``seen``
     cdef Map known
     cdef const uint32_t* words

@@ -449,3 +449,11 @@ def test_the_nearest_name_is_found_among_many_without_comparing_all(
     monkeypatch.setattr(difflib, "SequenceMatcher", Counted)
     suggestion("x" * 100, ["x" * 97 + f"{i:03}" for i in range(20_000)])
     assert 0 < compared < 50
+
+
+def test_a_way_out_is_found_before_a_long_loop_is_counted(vocabulary: llgx.Vocabulary) -> None:
+    """The search for a match goes to the end of a lexeme, not along its loop."""
+    grammar = llgx.Grammar.from_lark("start: T\nT: /[ -}]{0,60000}~~/ & ~/.*!!.*/\n")
+    compiled = grammar.compile(vocabulary, limits=Limits(emptiness_steps=2000))
+    matcher = llgx.Matcher(compiled)
+    assert matcher.match_bytes(b"ab!d~~") == (6, True)
