@@ -34,7 +34,7 @@ from llgx.json_schema.normal import ArrayGroup, pointer_of
 from llgx.json_schema.numbers import NumberSet
 from llgx.json_schema.references import Scope, dialect_for, find_local
 from llgx.json_schema.report import Report
-from llgx.json_schema.strings import StringSet
+from llgx.json_schema.style import KEPT_KEYS as _KEPT_KEYS
 
 
 cdef extern from "Python.h":
@@ -47,6 +47,7 @@ class NotPlain(Exception):
 
 
 cdef enum:
+    SHOWN = 50               # characters of a key; of longer ones messages show a part
     DEEPEST = 100            # schemas within one another; each takes a few hundred bytes of stack
     # What the types of a schema may be.
     NULL_TYPE = 1
@@ -78,8 +79,16 @@ cdef frozenset _NOT_PLAIN = frozenset((
 cdef object _Production = _ir.Production
 cdef object _Rule = _ir.Rule
 cdef object _RuleRef = _ir.RuleRef
+cdef object _Terminal = _ir.Terminal
+cdef object _Literal = _ir.Literal
+cdef object _Concat = _ir.Concat
+cdef object _Alternation = _ir.Alternation
+cdef object _Intersection = _ir.Intersection
+cdef object _Complement = _ir.Complement
 cdef object _TerminalRef = _ir.TerminalRef
+cdef Py_ssize_t KEPT_KEYS = _KEPT_KEYS
 cdef tuple _NOTHING = ()
+cdef object _QUOTE = _ir.Literal(b'"')
 
 
 # --------------------------------------------------------------------------- objects of ir
@@ -93,6 +102,50 @@ cdef inline object _production(tuple symbols):
     PyObject_GenericSetAttr(made, "symbols", symbols)
     PyObject_GenericSetAttr(made, "condition", None)
     return made
+
+
+cdef inline object _rule():
+    cdef object made = (<newfunc>(<PyTypeObject*>_Rule).tp_new)(
+        <PyTypeObject*>_Rule, _NOTHING, NULL
+    )
+    PyObject_GenericSetAttr(made, "name", "")
+    PyObject_GenericSetAttr(made, "productions", [])
+    PyObject_GenericSetAttr(made, "parametric", False)
+    PyObject_GenericSetAttr(made, "capture", None)
+    PyObject_GenericSetAttr(made, "tail_capture", None)
+    PyObject_GenericSetAttr(made, "max_tokens", None)
+    PyObject_GenericSetAttr(made, "temperature", None)
+    return made
+
+
+cdef inline object _with_one(object kind, str field, object value):
+    """An object of one field."""
+    cdef object made = (<newfunc>(<PyTypeObject*>kind).tp_new)(<PyTypeObject*>kind, _NOTHING, NULL)
+    PyObject_GenericSetAttr(made, field, value)
+    return made
+
+
+cdef inline object _terminal(str name, object regex, bint distinct):
+    cdef object made = (<newfunc>(<PyTypeObject*>_Terminal).tp_new)(
+        <PyTypeObject*>_Terminal, _NOTHING, NULL
+    )
+    PyObject_GenericSetAttr(made, "name", name)
+    PyObject_GenericSetAttr(made, "regex", regex)
+    PyObject_GenericSetAttr(made, "lazy", False)
+    PyObject_GenericSetAttr(made, "skip_class", 0)
+    PyObject_GenericSetAttr(made, "tokens", None)
+    PyObject_GenericSetAttr(made, "tail", None)
+    PyObject_GenericSetAttr(made, "hidden_tail", False)
+    PyObject_GenericSetAttr(made, "ends_with_eog", False)
+    PyObject_GenericSetAttr(made, "scope", "")
+    PyObject_GenericSetAttr(made, "distinct", distinct)
+    PyObject_GenericSetAttr(made, "unique", False)
+    return made
+
+
+cdef bint _is_simple(str name):
+    """Whether ``name`` stands in JSON text as it is."""
+    return name.isascii() and name.isprintable() and '"' not in name and "\\" not in name
 
 
 cdef inline object _reference(object kind, Py_ssize_t index):
@@ -116,6 +169,9 @@ cdef class _Plain:
     cdef list originals
     cdef dict refs               # terminals by identity, as Emitter._refs
     cdef dict keys, next_keys    # symbols of keys, by name
+    cdef dict kept_keys          # of the style, as its string_body and key_parts
+    cdef object string_body
+    cdef tuple key_parts
     cdef dict choices            # symbols of lists of strings
     cdef dict other_keys         # symbols of all keys but some
     cdef dict shapes             # symbols of other schemas, by what they derive
@@ -146,6 +202,9 @@ cdef class _Plain:
         self.originals = []
         self.refs = {}
         self.keys = {}
+        self.kept_keys = style.keys
+        self.string_body = style.string_body
+        self.key_parts = style.key_parts
         self.next_keys = {}
         self.choices = {}
         self.other_keys = {}
@@ -233,7 +292,7 @@ cdef class _Plain:
         return made
 
     cdef object _new_rule(self):
-        self.rules.append(_Rule("", []))
+        self.rules.append(_rule())
         return _reference(_RuleRef, len(self.rules) - 1)
 
     cdef inline int _add(self, object reference, tuple symbols) except -1:
@@ -253,7 +312,7 @@ cdef class _Plain:
         cdef PyObject* found = PyDict_GetItem(self.keys, name)
         if found != NULL:
             return <object>found
-        made = self.keys[name] = self._ref(self.style.key(name, False, True))
+        made = self.keys[name] = self._ref(self._new_key(name, False))
         return made
 
     cdef object _next_key(self, str name):
@@ -261,8 +320,48 @@ cdef class _Plain:
         cdef PyObject* found = PyDict_GetItem(self.next_keys, name)
         if found != NULL:
             return <object>found
-        made = self.next_keys[name] = self._ref(self.style.key(name, True, True))
+        made = self.next_keys[name] = self._ref(self._new_key(name, True))
         return made
+
+    cdef object _new_key(self, str name, bint comma):
+        """As Style.key, with a colon."""
+        cdef tuple at = (name, comma, True)
+        cdef PyObject* found = PyDict_GetItem(self.kept_keys, at)
+        cdef object made
+        cdef str shown
+        if found != NULL:
+            return <object>found
+        if self.key_parts is None or not _is_simple(name) or len(name) > SHOWN:
+            return self.style.key(name, comma, True)
+        shown = '"' + name + '"'
+        made = _with_one(_Literal, "data", shown.encode("ascii"))
+        if comma:
+            made = (*self.key_parts[0], made, *self.key_parts[1])
+        else:
+            made = (made, *self.key_parts[1])
+        made = _terminal(shown, _with_one(_Concat, "items", made), False)
+        if len(self.kept_keys) >= KEPT_KEYS:
+            self.kept_keys.clear()
+        self.kept_keys[at] = made
+        return made
+
+    cdef object _new_other_key(self, tuple excluded):
+        """As Style.other_key."""
+        cdef list words = []
+        cdef object left_out, rest
+        cdef str name
+        if self.key_parts is None or self.string_body is None:
+            return self.style.other_key(excluded)
+        for name in excluded:
+            if not _is_simple(name):
+                return self.style.other_key(excluded)
+            words.append(_with_one(_Literal, "data", name.encode("ascii")))
+        left_out = words[0]
+        if len(words) > 1:
+            left_out = _with_one(_Alternation, "items", tuple(words))
+        rest = (self.string_body, _with_one(_Complement, "item", left_out))
+        rest = (_QUOTE, _with_one(_Intersection, "items", rest), _QUOTE)
+        return _terminal("key", _with_one(_Concat, "items", rest), True)
 
     cdef object _any(self):
         """Any JSON value, as Emitter.any_value."""
@@ -731,7 +830,7 @@ cdef class _Plain:
             if excluded:
                 key = self.other_keys.get(excluded)
                 if key is None:
-                    key = self.other_keys[excluded] = self._ref(self.style.other_key(excluded))
+                    key = self.other_keys[excluded] = self._ref(self._new_other_key(excluded))
             else:
                 key = self._ref(self.style.any_key)
             first = (key, self.colon, rest)

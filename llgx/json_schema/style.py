@@ -27,12 +27,12 @@ from llgx.json_schema.strings import StringSet
 from llgx.regex import parse_rust
 from llgx.regex.build import alternate, concat, intersect, repeat
 
-__all__ = ["Style", "literal_name"]
+__all__ = ["KEPT_KEYS", "Style", "literal_name"]
 
 _SPACE: Final = ir.ByteSet(sum(1 << byte for byte in b" \t\n\r"))
 _SPACES: Final = ir.Repeat(_SPACE, 0, None)
 _QUOTE: Final = ir.Literal(b'"')
-_KEPT_KEYS: Final = 8_192  # key terminals of one style, about 1 KB each
+KEPT_KEYS: Final = 8_192  # key terminals of one style, about 1 KB each
 _KEPT_SCALARS: Final = 1_024
 _NAME_LENGTH: Final = 60
 _SHOWN: Final = 4
@@ -106,16 +106,18 @@ class Style:
         self._options = options
         self._plain = self.strings == DEFAULT_OPTIONS.strings
         # What stands between the quotes, where every character has one spelling.
-        self._string_body: ir.Regex | None = None
+        self.string_body: ir.Regex | None = None
         if self._plain and isinstance(any_string, ir.Concat) and len(any_string.items) == 3:
-            self._string_body = any_string.items[1]
-        self._keys: dict[tuple[str, bool, bool], ir.Terminal] = {}
+            self.string_body = any_string.items[1]
+        # Keys by name, and whether a comma is before them and a colon after them.
+        self.keys: dict[tuple[str, bool, bool], ir.Terminal] = {}
         self._scalars: dict[StringSet | NumberSet, ir.Terminal] = {}
 
     @staticmethod
     def of(options: Options) -> Style:
         """The style of ``options``; raises ``ValueError`` for a regex among them that is none."""
-        return _style(options)
+        # The defaults need no hashing field by field.
+        return _default_style() if options is DEFAULT_OPTIONS else _style(options)
 
     @property
     def unique(self) -> Style:
@@ -131,10 +133,18 @@ class Style:
             return ir.Literal(b'"%b"' % name.encode())
         return StringSet.of((name,)).quoted(self.strings)
 
+    @property
+    def key_parts(self) -> tuple[tuple[ir.Regex, ...], tuple[ir.Regex, ...]] | None:
+        """What stands before a key with a comma and after one with a colon, each in parts.
+
+        None where names take more than one spelling, or the parts do not stay what they are.
+        """
+        return (self._before_key, self._after_key) if self._plain and self._has_gaps else None
+
     def key(self, name: str, comma: bool, colon: bool) -> ir.Terminal:
         """The key ``name``, with what separates it from the member before and from its value."""
         at = (name, comma, colon)
-        found = self._keys.get(at)
+        found = self.keys.get(at)
         if found is not None:
             return found
         text = self.quoted(name)
@@ -150,9 +160,9 @@ class Style:
             regex = text
         shown = f'"{name}"' if isinstance(text, ir.Literal) else json.dumps(name)
         found = ir.Terminal(literal_name([shown]), regex)
-        if len(self._keys) >= _KEPT_KEYS:
-            self._keys.clear()
-        self._keys[at] = found
+        if len(self.keys) >= KEPT_KEYS:
+            self.keys.clear()
+        self.keys[at] = found
         return found
 
     def distinct_key(self, names: StringSet) -> ir.Terminal:
@@ -160,7 +170,7 @@ class Style:
         if names.is_any:
             return self.any_key
         excluded = names.excluded
-        if excluded is None or self._string_body is None:
+        if excluded is None or self.string_body is None:
             return ir.Terminal("key", names.quoted(self.strings), distinct=True)
         return self.other_key(sorted(excluded))
 
@@ -169,7 +179,7 @@ class Style:
 
         This is what nearly every object allows, so it is put together by hand.
         """
-        if self._string_body is None:
+        if self.string_body is None:
             names = StringSet.of(excluded).complement()
             return ir.Terminal("key", names.quoted(self.strings), distinct=True)
         words: list[ir.Regex] = []
@@ -178,7 +188,7 @@ class Style:
             assert isinstance(word, ir.Literal)
             words.append(ir.Literal(word.data[1:-1]))
         left_out = words[0] if len(words) == 1 else ir.Alternation(tuple(words))
-        rest = ir.Intersection((self._string_body, ir.Complement(left_out)))
+        rest = ir.Intersection((self.string_body, ir.Complement(left_out)))
         return ir.Terminal("key", ir.Concat((_QUOTE, rest, _QUOTE)), distinct=True)
 
     def choice(self, values: Sequence[str]) -> ir.Terminal:
@@ -211,6 +221,11 @@ class Style:
             self._scalars.clear()
         self._scalars[key] = terminal
         return terminal
+
+
+@functools.cache
+def _default_style() -> Style:
+    return _style(DEFAULT_OPTIONS)
 
 
 @functools.lru_cache(maxsize=64)
