@@ -411,6 +411,24 @@ def test_alternatives(schema: object, accepted: list[str], rejected: list[str]) 
             ["[[1],[1]]", "[[],[ ]]"],
         ),
         ({"type": "array", "items": {"uniqueItems": True}}, ["[[1],[1]]"], ["[[1,1]]"]),
+        # What is counted may be of few values at one place and of others at the next.
+        (
+            {"uniqueItems": True, "contains": {"maxItems": 3}, "enum": [[None, [True], False]]},
+            ["[null,[ true],false]"],
+            ["[null,[true]]", "[]"],
+        ),
+        (
+            {
+                "type": "array",
+                "uniqueItems": True,
+                "contains": {"type": "integer"},
+                "prefixItems": [{"enum": [1, 2, 3]}, {"const": 1}, {"enum": [1, 2]}],
+                "items": False,
+                "minItems": 3,
+            },
+            ["[3,1,2]"],
+            ["[2,1,2]", "[1,1,2]", "[3,1,1]"],
+        ),
         # Of two arrays one keeps its items apart: the other one does not.
         (
             {

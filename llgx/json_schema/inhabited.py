@@ -11,7 +11,7 @@ obligations (``some``, ``counted``), which are searched through; the search coun
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from llgx.json_schema import finite
@@ -38,7 +38,7 @@ _FEW: Final = 16  # a set with more names than that to spare is as good as endle
 
 
 # How many items there are of each counted kind, and how many of each kind with few values.
-_State = tuple[tuple[int, ...], tuple[tuple[tuple[int, ...], int], ...]]
+_State = tuple[tuple[int, ...], tuple[tuple[int, int], ...]]
 
 
 class Inhabitation:
@@ -164,8 +164,9 @@ class Inhabitation:
         counted = group.counted
         caps = [max(one.low, 0 if one.high is None else one.high + 1) for one in counted]
 
-        def kinds(item: Schema, index: int) -> list[tuple[int, ...]]:
-            """Which counted schemas an item at ``index`` may belong to at once."""
+        def kinds(item: Schema, index: int) -> list[tuple[tuple[int, ...], int | None]]:
+            """Which counted schemas an item at ``index`` may belong to at once; with that, where
+            items have to differ, the number of the few values it may then be."""
             choices: list[tuple[Schema, tuple[int, ...]]] = [(item, ())]
             for place, one in enumerate(counted):
                 if one.start > index:
@@ -180,13 +181,26 @@ class Inhabitation:
                     if self._ask(outside):
                         grown.append((outside, chosen))
                 choices = grown
-            if group.unique:
-                for schema, chosen in choices:
-                    values = finite.values_of(algebra, schema, group.low + sum(caps) + 1)
-                    capacity[chosen] = None if values is None else len(values)
-            return [chosen for _, chosen in choices]
+            return [(chosen, few_values(schema)) for schema, chosen in choices]
 
-        capacity: dict[tuple[int, ...], int | None] = {}
+        def few_values(schema: Schema) -> int | None:
+            if not group.unique:
+                return None
+            if schema not in numbers:
+                found = finite.values_of(algebra, schema, group.low + sum(caps) + 1)
+                numbers[schema] = None if found is None else len(few)
+                if found is not None:
+                    few.append(found)
+            return numbers[schema]
+
+        def can_differ(tally: Mapping[int, int]) -> bool:
+            if len(tally) == 1:
+                return all(count <= len(few[number]) for number, count in tally.items())
+            algebra.spend(sum(tally.values()))
+            return can_match([few[number] for number, count in tally.items() for _ in range(count)])
+
+        few: list[list[object]] = []
+        numbers: dict[Schema, int | None] = {}
         fixed = max([len(group.prefix), *(one.start for one in counted)])
         if group.high is not None:
             fixed = min(fixed, group.high)
@@ -210,7 +224,7 @@ class Inhabitation:
             following: dict[_State, None] = {}
             options = kinds(item_at(group, index), index)
             for counts, used in states:
-                for chosen in options:
+                for chosen, number in options:
                     grown = tuple(
                         min(count + (place in chosen), caps[place])
                         for place, count in enumerate(counts)
@@ -221,11 +235,10 @@ class Inhabitation:
                     ):
                         continue
                     spent = used
-                    most = capacity.get(chosen)
-                    if most is not None:
+                    if number is not None:
                         tally = dict(used)
-                        tally[chosen] = tally.get(chosen, 0) + 1
-                        if tally[chosen] > most:
+                        tally[number] = tally.get(number, 0) + 1
+                        if not can_differ(tally):
                             continue
                         spent = tuple(sorted(tally.items()))
                     following[grown, spent] = None
