@@ -136,8 +136,7 @@ class _Members:
         if self._any_order:
             self._remember_keys(room)
         places = 0 if self._any_order else len(self._members)
-        can_fail = bool(self._some or self._low or self._is_bounded)
-        self._is_small = can_fail and machine.write_out(places)
+        self._is_small = self._can_fail() and machine.write_out(places)
 
     def _remember_keys(self, room: int | None) -> None:
         """A bit for each key in any order, or for as many as there are bits, required ones first.
@@ -164,6 +163,25 @@ class _Members:
             if room:
                 self._count = machine.counter(room)
                 self._is_bounded = True
+
+    def _can_fail(self) -> bool:
+        """Whether there may be a state from which no text can be completed.
+
+        Not where members without end may still come that can do all that is to be done.
+        """
+        if self._is_bounded:
+            return True
+        endless = [cell for cell in self._cells if number_of_names(cell[0]) is None]
+        if self._low and not endless:
+            return True
+        both_of = self._emitter.algebra.both
+        return not all(
+            any(
+                number in obligations and not both_of(schema, some.schema).is_never
+                for _, schema, obligations in endless
+            )
+            for number, some in enumerate(self._some)
+        )
 
     # What a member may be
 
