@@ -30,8 +30,10 @@ def likely_keyword(word: str) -> str | None:
     """The keyword that ``word`` is, or was meant to be; None if it looks like none."""
     if word in _KEYWORDS:
         return word
-    if len(word) < _SHORTEST or not word.isascii() or not word[0].isalpha():
-        return None  # "_format" is how one puts a keyword out of action
+    if len(word) < _SHORTEST or not word.isascii():
+        return None
+    if not word[0].isalpha() or word.startswith(("x-", "X-", "x_")):
+        return None  # "_format" is how one puts a keyword out of action, "x-" begins extensions
     import difflib
 
     by_case = {keyword.lower(): keyword for keyword in _KEYWORDS}
