@@ -25,7 +25,7 @@ def main() -> None:
     ):
         begin = time.perf_counter()
         response: Any = llm.create_completion(
-            "A game of chess: ", grammar=grammar, max_tokens=24, temperature=0
+            "A game of chess: e4 e5 Nf3 Nc6 ", grammar=grammar, max_tokens=24, temperature=0
         )
         took = time.perf_counter() - begin
         print(f"{name:<10} {took:5.2f} s  {response['choices'][0]['text']}")

@@ -22,7 +22,7 @@ from model import path
 
 
 class Weather(pydantic.BaseModel):
-    place: str = pydantic.Field(max_length=20)
+    place: str = pydantic.Field(pattern="^[A-Z][a-z]+$", max_length=20)
     sky: Literal["sunny", "cloudy", "rainy"]
     degrees: int = pydantic.Field(ge=-40, le=50)
 
@@ -59,7 +59,9 @@ def main() -> None:
     with server() as address, openai.OpenAI(base_url=address, api_key="none") as client:
         response = client.chat.completions.parse(
             model="local",
-            messages=[{"role": "user", "content": "How is the weather in Oslo?"}],
+            messages=[
+                {"role": "user", "content": "Paris is cloudy, at 7 degrees. Write this as JSON."}
+            ],
             response_format=Weather,
             temperature=0,
             max_tokens=80,

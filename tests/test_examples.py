@@ -67,7 +67,7 @@ def test_stream_pydantic() -> None:
 def test_server_client() -> None:
     weather, refusal = run("server_client").splitlines()
     assert re.fullmatch(
-        r"Weather\(place='.{0,20}', sky='(sunny|cloudy|rainy)', degrees=-?\d+\)", weather
+        r"Weather\(place='[A-Z][a-z]+', sky='(sunny|cloudy|rainy)', degrees=-?\d+\)", weather
     )
     assert refusal.startswith("HTTP 400: line 2, column")
 
