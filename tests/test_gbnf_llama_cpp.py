@@ -17,9 +17,13 @@ from typing import Any, Final
 import llama_cpp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from prepare_llama_cpp import cache_directory
 
 import llgx
+from llgx.gbnf.parser import parse
+from llgx.limits import DEFAULT_LIMITS
 from tests.campaign import allowed_tokens
 
 Case = dict[str, Any]
@@ -214,3 +218,44 @@ def test_masks_with_tokens(
     grammar: str, tokens: list[int], peer: _Peer, vocabulary: llgx.Vocabulary
 ) -> None:
     assert _compare_tokens(peer, vocabulary, grammar, tokens) == len(tokens) + 1
+
+
+_PIECES: Final = [
+    "root ::= ", "\nroot ::= ", "\na ::= ", "\r\nb-1 ::= ",
+    "root", "a", "b-1", "_", " ", "\t", "\n", "\r",
+    '"x"', '""', '"', "[", "]", "[a-z]", "[^", "[]", "-", "^",
+    "\\", "\\x4", "\\u00e9", "\\n", "\\q",
+    "(", ")", "|", "*", "+", "?", "{", "}", "{2}", "{1,}", "{1,3}", "{,3}", "{0,0}",
+    ",", "1", "2000", "9",
+    "<", ">", "!", "<[5]>", "<[000000000000005]>", "<[99999999999]>", "<s>", "!<s>", "<>", "<[a]>",
+    "# c", "#", ".", ":", "::=", "'", "/", "é", "%",
+]  # fmt: skip
+
+
+@settings(max_examples=1000)
+@given(pieces=st.lists(st.sampled_from(_PIECES), min_size=1, max_size=12), is_headed=st.booleans())
+def test_what_llgx_cannot_read_llama_cpp_cannot(
+    peer: _Peer, pieces: list[str], is_headed: bool
+) -> None:
+    """So that ``LlamaGrammar.from_string`` may refuse it."""
+    text = is_headed * "root ::= " + "".join(pieces)
+    try:
+        parse(text, DEFAULT_LIMITS)
+    except llgx.GrammarError as error:
+        # Which llama.cpp would try.
+        if "below the lower bound" not in error.message:
+            assert not any(True for _ in peer.walk(text, [])), text
+    except llgx.LimitError:
+        pass
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'root ::= a\nroot ::= "x"',
+        "root ::= <[0000000000000000005]>",
+    ],
+)
+def test_what_llama_cpp_reads_all_the_same(peer: _Peer, text: str) -> None:
+    assert any(True for _ in peer.walk(text, []))
+    llgx.Grammar.from_gbnf(text)

@@ -310,6 +310,24 @@ CRASHES = {
     "NUL": ('root ::= "a"\0', "NUL"),
     "surrogate": ('root ::= "\ud800"', "line 1, column 11: a lone surrogate"),
     "fewer than least": ('root ::= "a"{3,1}', "column 13: no repetition is"),
+    "fewer than least, with a comment": ('root ::= ("a"{ 3 # b\n , 1 })', "no repetition is"),
+    "fewer than least, in many digits": ('root ::= "a"{' + 30 * "0" + "3,1}", "no repetition is"),
+    "long and often": ('root ::= "' + 50_000 * "a" + '"{2000}', "gigabytes"),
+    "long and once more each time": ('root ::= "' + 9000 * "a" + '"' + 9000 * "+", "gigabytes"),
+    "hidden left recursion": (
+        'root ::= a root "x" | "y"\na ::= b\nb ::= "z" |',
+        "line 1, column 1: .* left-recursive",
+    ),
+    "hidden left recursion of two": (
+        'root ::= "x" c\na ::= b\nb ::= "z" |\nc ::= a d | "y"\nd ::= (b c)* "x"',
+        "left-recursive",
+    ),
+    "in many ways": (
+        "root ::= a0\n"
+        + "\n".join(f'a{i} ::= a{i + 1} "x" | "z"? a{i + 1}' for i in range(40))
+        + '\na40 ::= "y"',
+        "too many ways",
+    ),
     "backwards": ("root ::= [a-cz-y]", "column 14: the range z-y"),
     "no character": (r'root ::= "a" | "\UFFFFFFFF"', "no character"),
     "no characters": (r"root ::= [\U7FFFFFFF-\UFFFFFFFF]", "no character"),
@@ -369,6 +387,38 @@ def test_gbnf_that_is_not_closed_is_looked_at_once(mark: str) -> None:
 )
 def test_what_looks_wrong_and_is_not(llm: llama_cpp.Llama, text: str) -> None:
     complete(llm, LlamaGrammar.from_string(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("root ::= a b", "line 1, column 10: unknown rule 'a'"),
+        ('root ::= "a', "column 10: the string is not closed"),
+        ('root ::= ("a"', "column 10: the parenthesis is not closed"),
+        ('x ::= "a"', "no rule 'root'"),
+        (r'root ::= "\q"', r"column 11: unknown escape '\\q'"),
+        ('start: "a"', "%llguidance"),
+        ('{"type": "object"}', "from_json_schema"),
+        ('root ::= root "a" | "b"', "left-recursive"),
+    ],
+)
+def test_faulty_gbnf_is_an_error_where_it_is_written(text: str, message: str) -> None:
+    with pytest.raises(llgx.GrammarError, match=message):
+        LlamaGrammar.from_string(text)
+
+
+def test_recursion_that_llama_cpp_comes_back_from(llm: llama_cpp.Llama) -> None:
+    for text in (
+        'root ::= a root | "y"\na ::= b\nb ::= "z" |',  # nothing comes after it
+        'root ::= ("a"?)* "b"',
+        'root ::= "b" | "c" root\nx ::= a x "x" | "y"\na ::= b\nb ::= "z" |',  # not needed
+        'root ::= x\nroot ::= "a"',  # x is not mentioned in what counts
+        'root ::= "ab"{0,2000} "c"',
+    ):
+        done: Any = llm.create_completion(
+            PROMPT, grammar=LlamaGrammar.from_string(text), max_tokens=2
+        )
+        assert set(done["choices"][0]["text"]) <= set("abcyz")
 
 
 def test_what_looks_deep_and_is_not(llm: llama_cpp.Llama) -> None:

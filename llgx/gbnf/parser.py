@@ -12,6 +12,8 @@ Groups are on an explicit stack. Linear in the text.
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import operator
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -31,7 +33,7 @@ _DEFINED: Final = re.compile(r"(?:[ \t]|#[^\r\n]*)*::=")
 _COMMENT: Final = re.compile(r"#[ \t]?([^\r\n]*)")
 _STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _CLASS: Final = re.compile(r"\[(\^?)((?:[^\]\\]|\\.)*)\]", re.DOTALL)
-_TOKEN: Final = re.compile(r"(!?)<(?:\[([0-9]+)\]|([^>\[][^>]*))>")
+_TOKEN: Final = re.compile(r"(!?)<(?:\[([0-9]+)\]|((?!\[)[^>]*))>")
 _BOUNDS: Final = re.compile(
     r"\{S([0-9]+)S(?:(,)S([0-9]+)?S)?\}".replace("S", r"(?:[ \t]|#[^\r\n]*)*")
 )
@@ -101,7 +103,9 @@ class _Parser:
         self._pool = Pool()
         self._index: dict[str, int] = {}
         self._rules: list[Rule] = []
-        self._mentioned: dict[int, int] = {}
+        # By the rule whose definition mentions them: one that is dropped mentions nothing.
+        self._mentioned: dict[int, dict[int, int]] = {}
+        self._mentions: dict[int, int] = {}
         self._loops: dict[Node, int] = {}
         self._warnings: list[str] = []
 
@@ -112,7 +116,8 @@ class _Parser:
             self._rule(comment)
             comment = self._skip_to_rule()
         names = [rule.name for rule in self._rules if rule.begin >= 0]
-        for index, offset in self._mentioned.items():
+        mentions = itertools.chain.from_iterable(m.items() for m in self._mentioned.values())
+        for index, offset in sorted(mentions, key=operator.itemgetter(1)):
             rule = self._rules[index]
             if rule.begin < 0:
                 message = f"unknown rule '{rule.name[:40]}'{suggestion(rule.name, names)}"
@@ -151,7 +156,8 @@ class _Parser:
                 message += " (a grammar in Lark begins with %llguidance)"
             raise GrammarError(message, text=self._text, offset=match.end())
         self._at = sign.end()
-        rule = self._rules[self._index_of(name[0])]
+        index = self._index_of(name[0])
+        rule = self._rules[index]
         if rule.begin >= 0:
             line, column = position_of(self._text, begin)
             self._warn(
@@ -160,6 +166,7 @@ class _Parser:
             )
         rule.begin = begin
         rule.comment = comment
+        self._mentions = self._mentioned[index] = {}
         rule.body = self._body()
 
     def _index_of(self, name: str) -> int:
@@ -190,7 +197,7 @@ class _Parser:
                 if not nested and self._begins_rule(name):
                     break
                 index = self._index_of(name[0])
-                self._mentioned.setdefault(index, at)
+                self._mentions.setdefault(index, at)
                 group.items.append(pool.reference(index))
                 self._at = name.end()
             elif char == '"':
@@ -329,9 +336,10 @@ class _Parser:
         negated = bool(match[1])
         if match[3] is not None:
             return self._pool.token(TokenSet(names=(f"<{match[3]}>",), negated=negated))
-        if len(match[2]) > 10 or int(match[2]) > _TOKEN_ID_MAX:
+        digits = match[2].lstrip("0") or "0"
+        if len(digits) > 10 or int(digits) > _TOKEN_ID_MAX:
             raise GrammarError("the token id is too large", text=self._text, offset=match.start(2))
-        number = int(match[2])
+        number = int(digits)
         return self._pool.token(TokenSet(ranges=((number, number),), negated=negated))
 
     def _repeat(self, group: _Group, at: int, nested: bool) -> None:

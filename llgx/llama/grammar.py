@@ -73,8 +73,9 @@ class LlamaGrammar(_LlamaGrammar):
         """A grammar from text: for llgx if it starts with ``%llguidance`` (or is the JSON form of
         several grammars), else GBNF, which llama.cpp follows as ever.
 
-        Raises :class:`GrammarError` for malformed text. What llama.cpp finds wrong with GBNF is
-        raised when a generation begins. ``verbose`` changes nothing.
+        Raises :class:`GrammarError` for malformed text, GBNF included. What only llama.cpp finds
+        wrong with GBNF, or only the model's vocabulary can tell, is raised when a generation
+        begins. ``verbose`` changes nothing.
         """
         if not isinstance(grammar, str):
             raise TypeError(f"a grammar is a str, not {type(grammar).__name__}")
