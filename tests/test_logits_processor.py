@@ -668,12 +668,38 @@ def test_sampled_token_that_is_forbidden_is_raised(llm: llama_cpp.Llama) -> None
         complete(llm, POEM, made)
 
 
-def test_error_of_the_first_token_is_kept(llm: llama_cpp.Llama) -> None:
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("way", ["processor", "logit_bias"])
+def test_error_of_the_first_token_is_raised(llm: llama_cpp.Llama, way: str, stream: bool) -> None:
+    made = logits_processors(llm, 'start: "a"')
+    options: dict[str, Any] = {"max_tokens": 8, "temperature": 0, "stream": stream}
+    if way == "processor":
+        made.insert(0, Banning(at=1))
+    else:
+        texts = llgx.Vocabulary.from_llama(llm).tokens
+        options["logit_bias"] = {t: -float("inf") for t, text in enumerate(texts) if b"a" in text}
+
+    def run() -> None:
+        list(llm.create_completion(POEM, logits_processor=made, **options))
+
+    with pytest.raises(llgx.LlgxError, match="finite"), made:
+        run()
+    assert made.error is not None
+    assert "detokenize" not in vars(llm)
+    assert re.fullmatch(DATE_REGEX, complete(llm, POEM, logits_processors(llm, DATE)))
+
+
+def test_error_of_the_first_token_that_nobody_asks_for(llm: llama_cpp.Llama) -> None:
+    """``generate`` makes no text: the error is kept, and not raised from what comes later."""
     made = logits_processors(llm, DATE)
     made.insert(0, Banning(at=1))
-    with pytest.raises(llgx.LlgxError, match="finite"), made:
-        assert complete(llm, POEM, made) == ""
+    assert llm.token_eos() == next(iter(llm.generate(llm.tokenize(b"x"), logits_processor=made)))
     assert made.error is not None
+    assert llm.detokenize(llm.tokenize(b"later")).endswith(b"later")
+    assert "detokenize" not in vars(llm)
+    next(iter(llm.generate(llm.tokenize(b"y"), logits_processor=made)))
+    done: Any = llm.create_completion("x", max_tokens=1, logit_bias={llm.token_eos(): 1000.0})
+    assert done["choices"][0]["text"] == ""
 
 
 def test_continuing_in_a_completion(

@@ -19,6 +19,7 @@ from llgx.vocabulary import Vocabulary
 
 __all__ = [
     "OnError",
+    "RaisingEnd",
     "RaisingSample",
     "check_on_error",
     "compiled_for",
@@ -71,6 +72,42 @@ class RaisingSample:
         for source in self.sources:
             source.report()
         return token
+
+
+class RaisingEnd:
+    """``llm.detokenize`` of one model, up to its next call: raises what ended a completion at its
+    first token.
+
+    A logits processor sees the sampler chain only while the first token is sampled, too late for
+    :class:`RaisingSample`. A completion that ends there is made into text, without any token, next.
+    """
+
+    __slots__ = ("_before", "_llm", "_sampler", "_source")
+
+    def __init__(self, llm: Any, sampler: Any, source: Source) -> None:
+        self._llm: Callable[[], Any] = weakref.ref(llm)
+        self._sampler: Callable[[], Any] = weakref.ref(sampler)
+        self._source: Callable[[], Source | None] = weakref.ref(source)
+        self._before = vars(llm).get("detokenize")
+        llm.detokenize = self
+
+    def remove(self) -> None:
+        """Leave the model as it was, unless something else has been put there since."""
+        llm = self._llm()
+        if llm is None or vars(llm).get("detokenize") is not self:
+            return
+        if self._before is None:
+            del llm.detokenize
+        else:
+            llm.detokenize = self._before
+
+    def __call__(self, tokens: Any, *arguments: Any, **options: Any) -> Any:
+        llm, sampler, source = self._llm(), self._sampler(), self._source()
+        self.remove()
+        # Of another completion, if generate() was called without one.
+        if sampler is not None and llm._sampler is sampler and not len(tokens) and source:
+            source.report()
+        return llm.detokenize(tokens, *arguments, **options)
 
 
 def check_on_error(on_error: OnError) -> None:

@@ -9,7 +9,7 @@ after which generation goes on unconstrained. :class:`LogitsProcessor` makes up 
   new completion has begun.
 * It never raises in the call. An error ends the completion with an end-of-generation token and is
   then raised from the call that samples, ``create_completion`` and the like, through the sampler of
-  that one completion (:class:`llgx.llama.binding.RaisingSample`).
+  that one completion (:class:`llgx.llama.binding.RaisingSample`), or where its text is made.
 
 Invariant: after a call at least one token has a finite logit, and as long as there was no error,
 each such token is one that the grammar allows. Cost per token: the matcher's mask, and one pass
@@ -41,6 +41,7 @@ from llgx.grammar import Grammar
 from llgx.llama import _native
 from llgx.llama.binding import (
     OnError,
+    RaisingEnd,
     RaisingSample,
     check_on_error,
     compiled_for,
@@ -78,8 +79,8 @@ def logits_processors(
     prompt is exactly what the last one had got to, which goes on there.
 
     An error during generation ends it with an end-of-generation token. With ``on_error="raise"`` it
-    is then raised from the call that generates. Where that cannot be (an error in the very first
-    call of a completion, or a caller that is not a ``Llama``) it is logged, kept in ``error``, and
+    is then raised from the call that generates. Where that cannot be (``generate`` itself, in its
+    very first token, or a caller that is not a ``Llama``) it is logged, kept in ``error``, and
     raised by :meth:`LogitsProcessorList.raise_if_failed` and at the end of a ``with`` block::
 
         with llgx.logits_processors(llm, grammar) as processors:
@@ -192,6 +193,8 @@ class LogitsProcessor:
         self._on_error = on_error
         self._mask = allocate_token_bitmask(1, len(vocabulary))
         self._follower = _Follower()
+        self._first_of: Any = None  # the chain, in the first call that it makes
+        self._raising_end: RaisingEnd | None = None
         self.matcher = Matcher(compiled_for(grammar, vocabulary))
         self.error: BaseException | None = None
         self.is_reported = False
@@ -217,6 +220,8 @@ class LogitsProcessor:
                 self._fail(error)
         if self.error is not None and not self.is_lifted:
             scores = self._ended(scores)
+            self._raise_at_end()
+        self._first_of = None  # or it would be kept alive
         self.mask_seconds += time.perf_counter() - begin
         return scores
 
@@ -246,6 +251,8 @@ class LogitsProcessor:
     def _follow(self, input_ids: NDArray[Any]) -> None:
         """Bring the matcher to where ``input_ids`` end."""
         sampler = _sampler_at_work(self._llm(), input_ids)
+        is_first = sampler is not None and RaisingSample.of(sampler) is None
+        self._first_of = sampler if is_first else None
         if sampler is not None:
             RaisingSample.install(sampler, self)
         event = self._follower.observe(input_ids, sampler)
@@ -262,7 +269,16 @@ class LogitsProcessor:
         elif event is _Event.STEP and self.error is None:
             self.matcher.consume(self._follower.added[0])
 
+    def _raise_at_end(self) -> None:
+        """Have an error raised that came before :class:`RaisingSample` was in place."""
+        sampler, llm = self._first_of, self._llm()
+        if sampler is not None and hasattr(llm, "detokenize"):
+            self._raising_end = RaisingEnd(llm, sampler, self)
+
     def _begin(self) -> None:
+        if self._raising_end is not None:
+            self._raising_end.remove()
+            self._raising_end = None
         self.matcher.reset()
         self.error = None
         self.is_reported = False
