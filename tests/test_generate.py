@@ -100,6 +100,9 @@ def test_a_pydantic_model(llm: llama_cpp.Llama) -> None:
         ("%llguidance {}\nstart: /[0-9]{3}/", str),
         ('root ::= "a" [b-d]', str),
         (llgx.Grammar.from_regex("[a-f]{4}"), str),
+        (llgx.LlamaGrammar.from_lark("start: /[0-9]{3}/"), str),
+        (llgx.LlamaGrammar.from_string('root ::= "a" [b-d]'), str),
+        (llama_cpp.LlamaGrammar.from_string('root ::= "a" [b-d]'), str),
     ],
     ids=repr,
 )
@@ -203,6 +206,10 @@ def test_with_everything_installed(llm: llama_cpp.Llama) -> None:
         ({"output": {"type": "nonsense"}}, llgx.SchemaError, "nonsense"),
         ({"output": "root ::= ("}, llgx.GrammarError, "root"),
         ({"prompt": 5}, TypeError, "a prompt is"),
+        ({"prompt": b"x"}, TypeError, "a prompt is"),
+        ({"prompt": [None]}, TypeError, "holds None"),
+        ({"prompt": [1, {"role": "user"}]}, TypeError, "holds {'role"),
+        ({"prompt": []}, ValueError, "neither tokens nor messages"),
         ({"grammar": "x"}, TypeError, "grammar= is not an option"),
         ({"response_format": {}}, TypeError, "response_format= is not an option"),
         ({"reasoning": 5}, TypeError, "reasoning is"),
@@ -259,9 +266,13 @@ def test_a_stream_in_a_with_block_can_be_left(llm: llama_cpp.Llama) -> None:
 
 def test_a_stream_that_is_cut_ends_with_what_there_is(llm: llama_cpp.Llama) -> None:
     stream = llgx.stream(llm, PROMPT, Person, temperature=0, max_tokens=8)
-    parts = list(stream)
+    parts: list[Any] = []
+    with pytest.raises(llgx.IncompleteError, match=r"\(length\)") as raised:
+        parts.extend(iter(stream))
+    assert raised.value.generation is stream.result
     assert stream.result is not None
     assert not stream.result.is_complete
+    assert list(stream) == []  # once
     assert parts[-1] == stream.result.partial
 
 

@@ -120,6 +120,25 @@ def test_each_way_to_make_one(llm: llama_cpp.Llama, tmp_path: Path) -> None:
     assert cases["hello [a-z]"].grammar is None  # llama.cpp follows it
 
 
+@pytest.mark.parametrize("text", [DATE, 'root ::= "20" [0-9] [0-9] "-01"'])
+@pytest.mark.parametrize("kind", [LlamaGrammar, llama_cpp.LlamaGrammar], ids=["llgx", "plain"])
+def test_taken_wherever_a_grammar_is(llm: llama_cpp.Llama, kind: Any, text: str) -> None:
+    grammar = kind.from_string(text)
+    processors = llgx.logits_processors(llm, grammar)
+    done: Any = llm.create_completion(PROMPT, logits_processor=processors, temperature=0)
+    texts = [done["choices"][0]["text"], llgx.generate(llm, PROMPT, grammar).text]
+    texts.append(list(llgx.stream(llm, PROMPT, grammar))[-1])
+    chain = llama_cpp._internals.LlamaSampler()
+    llgx.sampler(llm, grammar).add_to(chain)
+    chain.add_greedy()
+    llm.eval(llm.tokenize(PROMPT.encode()))
+    texts.append(llm.detokenize([chain.sample(llm._ctx)]).decode())
+    assert all(re.fullmatch(DATE_REGEX, text) for text in texts[:3])
+    assert "20".startswith(texts[3][:1])
+    with pytest.raises(TypeError, match="or a LlamaGrammar"):
+        llgx.sampler(llm, 5)  # type: ignore[arg-type]
+
+
 def test_json_schema(llm: llama_cpp.Llama) -> None:
     for schema in (SCHEMA, json.dumps(SCHEMA)):
         value = json.loads(complete(llm, LlamaGrammar.from_json_schema(schema)))

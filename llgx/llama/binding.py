@@ -8,6 +8,7 @@ raises them from ``LlamaSampler.sample``, which is called from ``Llama.generate`
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable
 from typing import Any, Literal, Protocol, TypeAlias
@@ -23,6 +24,7 @@ __all__ = [
     "RaisingSample",
     "check_on_error",
     "compiled_for",
+    "grammar_in",
     "vocabulary_with_end",
 ]
 
@@ -129,23 +131,41 @@ def vocabulary_with_end(llm: Any) -> Vocabulary:
     return vocabulary
 
 
-def compiled_for(
-    grammar: str | Grammar | CompiledGrammar, vocabulary: Vocabulary
-) -> CompiledGrammar:
-    """``grammar`` (text is Lark) compiled for ``vocabulary``.
+def grammar_in(grammar: object) -> Grammar | CompiledGrammar | None:
+    """The grammar in what ``grammar=`` of llama-cpp-python takes, or ``grammar`` if it is one; None
+    for anything else, text included.
+
+    GBNF that llama.cpp would follow is read by llgx. Raises :class:`GrammarError` if it cannot be.
+    """
+    if isinstance(grammar, (Grammar, CompiledGrammar)):
+        return grammar
+    text = getattr(grammar, "_grammar", None)
+    if not isinstance(text, str):
+        return None
+    described = getattr(grammar, "grammar", None)
+    return described if isinstance(described, (Grammar, CompiledGrammar)) else _read(text)
+
+
+@functools.lru_cache(maxsize=64)
+def _read(text: str) -> Grammar:
+    return Grammar.from_string(text)
+
+
+def compiled_for(grammar: Any, vocabulary: Vocabulary) -> CompiledGrammar:
+    """``grammar`` (Lark text, or what :func:`grammar_in` takes) compiled for ``vocabulary``.
 
     Raises what compiling raises, ``TypeError`` for what is no grammar, and
     :class:`VocabularyError` for one that is compiled for another vocabulary.
     """
-    if isinstance(grammar, str):
-        grammar = Grammar.from_lark(grammar)
-    if isinstance(grammar, Grammar):
-        return grammar.compile(vocabulary)
-    if not isinstance(grammar, CompiledGrammar):
+    found = Grammar.from_lark(grammar) if isinstance(grammar, str) else grammar_in(grammar)
+    if found is None:
         raise TypeError(
-            f"a grammar is Lark text, a Grammar or a CompiledGrammar, not {type(grammar).__name__}"
+            "a grammar is Lark text, a Grammar, a CompiledGrammar or a LlamaGrammar, not "
+            f"{type(grammar).__name__}"
         )
-    other: Vocabulary = grammar.vocabulary
+    if isinstance(found, Grammar):
+        return found.compile(vocabulary)
+    other: Vocabulary = found.vocabulary
     if other is not vocabulary and other.fingerprint != vocabulary.fingerprint:
         raise VocabularyError(f"the grammar is compiled for {other!r}, not for {vocabulary!r}")
-    return grammar
+    return found

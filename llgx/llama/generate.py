@@ -29,6 +29,7 @@ from llgx._core import Matcher
 from llgx.arguments import check_flag, check_integer
 from llgx.errors import LlgxError
 from llgx.grammar import Grammar
+from llgx.llama.binding import compiled_for, grammar_in
 from llgx.llama.closing import Closing
 from llgx.llama.jump import generate_with_jumps
 from llgx.llama.schemas import WHITESPACE, dump
@@ -139,7 +140,8 @@ class Stream(Generic[T]):
 
     ``result``  the :class:`Generation`, once the last object has been taken; None before.
 
-    Closing it, or leaving its ``with`` block, ends the generation.
+    The end of a text that was cut is an :class:`IncompleteError`, once; what can be read of it has
+    been delivered then. Closing a stream, or leaving its ``with`` block, ends the generation.
     """
 
     def __init__(self, objects: Generator[Any, None, Generation[T]]) -> None:
@@ -153,8 +155,11 @@ class Stream(Generic[T]):
         try:
             return next(self._objects)
         except StopIteration as end:
-            if end.value is not None:
-                self.result = end.value
+            if end.value is None:
+                raise StopIteration from None
+            self.result = end.value
+            if self.result is not None and not self.result.is_complete:
+                raise IncompleteError(self.result) from None
             raise StopIteration from None
 
     def close(self) -> None:
@@ -192,7 +197,8 @@ def generate(
       the value is validated by it;
     * a JSON Schema as dict, bool or JSON text: the value is what ``json.loads`` gives;
     * a list of strings: the value is one of them;
-    * grammar text (``%llguidance`` or GBNF), a grammar or a compiled grammar: the value is text.
+    * grammar text (``%llguidance`` or GBNF), a grammar, a compiled grammar or a
+      :class:`llgx.LlamaGrammar` (on llgx, GBNF too): the value is text.
 
     ``max_tokens`` of None leaves it to the context window. With ``closing`` the text is brought to
     an end before the budget is over (:mod:`llgx.llama.closing`), so that it is always complete.
@@ -202,7 +208,8 @@ def generate(
 
     Raises what reading and compiling the grammar raise; :class:`LlgxError` for ``closing`` where it
     is not possible and for ``reasoning`` where there is no marker; and errors of the generation.
-    Warns where a stop string cut the answer.
+    ``ValueError`` for a prompt without tokens or messages. Warns where a stop string cut the
+    answer.
     """
     call = _Call(llm, prompt, output, max_tokens, closing, reasoning, jump_forward, sampling)
     with call:
@@ -231,8 +238,9 @@ def stream(
     Each object is what can be read of the text so far, and differs from the one before: JSON with
     the strings and containers that are open closed; for a pydantic model, an instance in which
     what is not there yet is its default or None, unvalidated; for grammars, the text. The last one
-    is the value, if the text is complete. Nothing is generated before the first is asked for, but
-    the grammar is read. JSON needs pydantic.
+    is the value; where the text was cut, :class:`IncompleteError` is raised after it instead.
+    Nothing is generated before the first is asked for, but the grammar is read. JSON needs
+    pydantic.
     """
     call = _Call(llm, prompt, output, max_tokens, closing, reasoning, jump_forward, sampling)
     return Stream(_objects(call))
@@ -277,8 +285,9 @@ class _Output:
 
     @classmethod
     def of(cls, output: Any) -> _Output:
-        if isinstance(output, (Grammar, CompiledGrammar)):
-            return cls(output, str, str)
+        grammar = grammar_in(output)
+        if grammar is not None:
+            return cls(grammar, str, str)
         if isinstance(output, str):
             if _is_schema(output):
                 return cls(_from_schema(output), json.loads, _read_part)
@@ -450,7 +459,7 @@ class _Call:
         check_flag(closing, "closing")
         check_flag(jump_forward, "jump_forward")
         self.llm = llm
-        self.prompt = prompt
+        self.prompt = _checked_prompt(prompt)
         self.output = _Output.of(output)
         self.vocabulary = Vocabulary.from_llama(llm)
         self.max_tokens = max_tokens
@@ -555,8 +564,6 @@ class _Call:
     # -------------------------------------------------------------- reasoning
 
     def _compile(self, grammar: Grammar | CompiledGrammar) -> CompiledGrammar:
-        from llgx.llama.binding import compiled_for
-
         return compiled_for(grammar, self.vocabulary)
 
     def _with_reasoning(self, prompt: Any) -> Grammar:
@@ -689,12 +696,25 @@ class _Call:
         return {token for token in self.vocabulary.special if self._bytes(token) == text}
 
 
-def _is_chat(prompt: Prompt) -> bool:
+def _checked_prompt(prompt: Prompt) -> Prompt:
+    """``prompt``. Raises ``TypeError`` for what is none, ``ValueError`` for one of no tokens."""
     if isinstance(prompt, str):
-        return False
-    if not isinstance(prompt, Sequence):
+        return prompt
+    if not isinstance(prompt, Sequence) or isinstance(prompt, (bytes, bytearray)):
         raise TypeError(f"a prompt is a str, tokens or messages, not {type(prompt).__name__}")
-    return len(prompt) > 0 and isinstance(prompt[0], Mapping)
+    if not prompt:
+        raise ValueError('the prompt has neither tokens nor messages; "" begins a text of nothing')
+    kind = Mapping if isinstance(prompt[0], Mapping) else int
+    for item in prompt:
+        if not isinstance(item, kind) and not (kind is int and hasattr(item, "__index__")):
+            raise TypeError(
+                f"a prompt is a str, tokens or messages, and this one holds {item!r:.40}"
+            )
+    return prompt
+
+
+def _is_chat(prompt: Prompt) -> bool:
+    return not isinstance(prompt, str) and isinstance(prompt[0], Mapping)
 
 
 def _parts(marker: Marker) -> list[str | SpecialToken]:

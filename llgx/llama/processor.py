@@ -51,6 +51,8 @@ from llgx.llama.binding import (
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from llgx.llama.grammar import LlamaGrammar
+
 __all__ = ["LogitsProcessor", "LogitsProcessorList", "logits_processors"]
 
 Scores: TypeAlias = NDArray[Any]
@@ -67,14 +69,15 @@ _DRAFTS: Final = (
 
 def logits_processors(
     llm: Any,
-    grammar: str | Grammar | CompiledGrammar,
+    grammar: str | Grammar | CompiledGrammar | LlamaGrammar,
     *,
     on_error: OnError = "raise",
 ) -> LogitsProcessorList:
     """What to pass as ``logits_processor=`` for a completion that follows ``grammar``.
 
     ``llm`` is a ``llama_cpp.Llama`` (or a :class:`llgx.Vocabulary`, for other callers), ``grammar``
-    Lark text, a grammar, or a grammar compiled for the vocabulary of ``llm``. One result serves one
+    Lark text, a grammar, one compiled for the vocabulary of ``llm``, or a
+    :class:`llgx.LlamaGrammar`, of which ``on_error`` does not count here. One result serves one
     completion at a time, and any number of them one after the other: each begins anew, unless its
     prompt is exactly what the last one had got to, which goes on there.
 
@@ -181,7 +184,7 @@ class LogitsProcessor:
     def __init__(
         self,
         llm: Any,
-        grammar: str | Grammar | CompiledGrammar,
+        grammar: str | Grammar | CompiledGrammar | LlamaGrammar,
         *,
         on_error: OnError = "raise",
     ) -> None:

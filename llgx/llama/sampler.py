@@ -15,7 +15,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llgx._compiled import CompiledGrammar
 from llgx._core import Matcher
@@ -30,11 +30,17 @@ from llgx.llama.binding import (
     vocabulary_with_end,
 )
 
+if TYPE_CHECKING:
+    from llgx.llama.grammar import LlamaGrammar
+
 __all__ = ["Sampler", "sampler", "samplers_of"]
 
 
 def sampler(
-    llm: Any, grammar: str | Grammar | CompiledGrammar, *, on_error: OnError = "raise"
+    llm: Any,
+    grammar: str | Grammar | CompiledGrammar | LlamaGrammar,
+    *,
+    on_error: OnError = "raise",
 ) -> Sampler:
     """A sampler that follows ``grammar``, for a sampler chain of the caller's own::
 
@@ -49,7 +55,8 @@ def sampler(
 
     It goes before the samplers that narrow the candidates down or choose one. ``llm`` is a
     ``llama_cpp.Llama``, its ``LlamaModel``, the address of a ``llama_vocab`` or a
-    :class:`llgx.Vocabulary`; ``grammar`` Lark text, a grammar, or one compiled for that vocabulary.
+    :class:`llgx.Vocabulary`; ``grammar`` Lark text, a grammar, one compiled for that vocabulary, or
+    a :class:`llgx.LlamaGrammar`, of which ``on_error`` does not count here.
 
     An error while generating (:attr:`Sampler.error`) leaves nothing to choose but an
     end-of-generation token, and is raised from ``LlamaSampler.sample`` where there is one. With
@@ -71,7 +78,11 @@ class Sampler:
     __slots__ = ("__weakref__", "_error", "_is_reported", "_is_taken", "_lock", "_state")
 
     def __init__(
-        self, llm: Any, grammar: str | Grammar | CompiledGrammar, *, on_error: OnError = "raise"
+        self,
+        llm: Any,
+        grammar: str | Grammar | CompiledGrammar | LlamaGrammar,
+        *,
+        on_error: OnError = "raise",
     ) -> None:
         check_on_error(on_error)
         compiled = compiled_for(grammar, vocabulary_with_end(llm))
