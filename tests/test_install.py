@@ -98,6 +98,27 @@ def test_response_formats_with_a_schema(llm: llama_cpp.Llama, schema: Any) -> No
 
 
 @pytest.mark.usefixtures("installed")
+def test_schemas_of_types(llm: llama_cpp.Llama) -> None:
+    pydantic = pytest.importorskip("pydantic")
+    model = pydantic.create_model("Answer", __config__={"extra": "forbid"}, yes=(bool, ...))
+    for response_format in (
+        {"type": "json_object", "schema": model},
+        {"type": "json_schema", "json_schema": {"name": "x", "schema": model}},
+        {
+            "type": "json_schema",
+            "json_schema": {"name": "x", "schema": pydantic.TypeAdapter(model)},
+        },
+    ):
+        model.model_validate(content(llm, response_format=response_format))
+    with pytest.raises(llgx.SchemaError, match="no schema can be made"):
+        content(llm, response_format={"type": "json_object", "schema": model(yes=True)})
+    tool = {"type": "function", "function": {"name": "f", "parameters": model}}
+    for choice in ("required", {"type": "function", "function": {"name": "f"}}):
+        (call, *_) = chat(llm, tools=[tool], tool_choice=choice)["message"]["tool_calls"]
+        model.model_validate_json(call["function"]["arguments"])
+
+
+@pytest.mark.usefixtures("installed")
 def test_response_formats_without_a_schema(llm: llama_cpp.Llama) -> None:
     value = content(llm, response_format={"type": "json_object"}, max_tokens=None)
     assert isinstance(value, dict)
@@ -198,6 +219,65 @@ def test_required_calls(llm: llama_cpp.Llama) -> None:
         jsonschema.validate(arguments, WEATHER["function"]["parameters"])  # type: ignore[index]
     else:
         assert arguments == {}
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("chat_format", [None, "chatml-function-calling"])
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "say"}}])
+@pytest.mark.parametrize("limit", [{"max_tokens": 24}, {"stop": "aa"}], ids=str)
+def test_a_cut_call_is_no_finished_one(
+    llm: llama_cpp.Llama,
+    choice: Any,
+    limit: Any,
+    chat_format: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if chat_format is not None:
+        monkeypatch.setattr(llm, "chat_format", chat_format)
+    parameters = {
+        "type": "object",
+        "properties": {"text": {"type": "string", "pattern": "^a{200}$"}},
+        "required": ["text"],
+        "additionalProperties": False,
+    }
+    say: Any = {"type": "function", "function": {"name": "say", "parameters": parameters}}
+    options: Any = {"tools": [say], "tool_choice": choice, "temperature": 0, **limit}
+    if chat_format is not None and choice == "required":
+        with pytest.raises(llgx.GrammarError, match="chatml-function-calling knows"):
+            llm.create_chat_completion(MESSAGES, **options)
+        return
+    done: Any = llm.create_chat_completion(MESSAGES, **options)
+    (choice_made,) = done["choices"]
+    assert choice_made["finish_reason"] == "length"
+    assert not choice_made["message"].get("tool_calls")
+    assert not choice_made["message"].get("function_call")
+    assert '"text"' in choice_made["message"]["content"]
+    chunks: Any = llm.create_chat_completion(MESSAGES, stream=True, **options)
+    reasons = [chunk["choices"][0]["finish_reason"] for chunk in chunks]
+    assert [reason for reason in reasons if reason] == ["length"]
+
+
+@pytest.mark.usefixtures("installed")
+def test_one_call_at_most(llm: llama_cpp.Llama) -> None:
+    options: Any = {"tools": [NOW], "temperature": 0, "max_tokens": 120}
+    for choice in ("required", "auto"):
+        several = chat(llm, tool_choice=choice, parallel_tool_calls=True, **options)
+        one = chat(llm, tool_choice=choice, parallel_tool_calls=False, **options)
+        if choice == "required":
+            assert len(several["message"]["tool_calls"]) >= 1
+            assert len(one["message"]["tool_calls"]) == 1
+            assert one["finish_reason"] == "tool_calls"
+        assert len(one["message"].get("tool_calls", ())) <= 1
+    vocabulary = llgx.Vocabulary.from_llama(llm)
+    call = b'<tool_call>\n{"name": "now", "arguments": {}}\n</tool_call>'
+    for required in (True, False):
+        for single in (True, False):
+            plan = tools.plan_calls(llm, [NOW], is_required=required, is_single=single)
+            matcher = llgx.Matcher(plan.grammar.compile(vocabulary))
+            count, complete = matcher.match_bytes(call + call)
+            assert (count == 2 * len(call) and complete) is not single
+    with pytest.raises(llgx.GrammarError, match="parallel_tool_calls"):
+        chat(llm, tool_choice="required", parallel_tool_calls="no", **options)
 
 
 @pytest.mark.usefixtures("installed")
@@ -309,6 +389,9 @@ def test_wrong_tools(llm: llama_cpp.Llama) -> None:
             llm.create_chat_completion(MESSAGES, tools=each, tool_choice="required")
     with pytest.raises(llgx.GrammarError, match="tool_choice"):
         llm.create_chat_completion(MESSAGES, tools=TOOLS, tool_choice="any")  # type: ignore[arg-type]
+    other: Any = {"type": "function", "function": {"name": "other"}}
+    with pytest.raises(llgx.GrammarError, match="names 'other', and the tools are 'get_weather', "):
+        llm.create_chat_completion(MESSAGES, tools=TOOLS, tool_choice=other)
     with pytest.raises(llgx.GrammarError, match="give one of them"):
         llm.create_chat_completion(
             MESSAGES, tools=TOOLS, tool_choice="auto", response_format={"type": "json_object"}
@@ -376,6 +459,9 @@ def test_a_call_that_is_cut_off() -> None:
     reader = tools.CallReader(tools._WHOLE, NAMES, "id")
     deltas = [*reader.feed('{"name": "now", "parameters": {"a": "}'), *reader.close()]
     assert _calls(deltas) == [("now", '{"a": "}')]
+    assert reader.finished == []
+    assert reader.cut_text == '{"name": "now", "parameters": {"a": "}'
+    assert reader.finish_reason("stop") == "length"
     reader = tools.CallReader(tools._WHOLE, NAMES, "id")
     assert [*reader.feed('{"name": "no'), *reader.close()] == [{"content": '{"name": "no'}]
 

@@ -20,7 +20,7 @@ from llgx.errors import LimitError, SchemaError
 from llgx.json_schema._survey import survey
 from llgx.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["Document", "load", "number_of"]
+__all__ = ["Document", "describe", "load", "number_of"]
 
 _C_DEPTH: Final = 100  # nesting that json.loads may recurse into, wherever it is called
 _MOST_DIGITS: Final = 4_000
@@ -58,7 +58,7 @@ def load(source: object, limits: Limits = DEFAULT_LIMITS) -> Document:
         return Document(dict(source))
     if isinstance(source, (list, tuple, int, float, decimal.Decimal)) or source is None:
         raise SchemaError(f"a schema is an object or a boolean, not {_kind(source)}")
-    return Document(_describe(source))
+    return Document(describe(source))
 
 
 def number_of(value: object) -> Fraction | None:
@@ -208,7 +208,7 @@ def _tokens(text: str) -> Iterator[re.Match[str]]:
 # Models and types
 
 
-def _describe(source: Any) -> object:
+def describe(source: Any) -> object:
     """The schema that a model, an adapter or a type stands for."""
     for name in ("model_json_schema", "json_schema", "schema"):
         method: Callable[[], object] | None = getattr(source, name, None)

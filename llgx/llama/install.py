@@ -49,7 +49,7 @@ from llgx.llama.hooks import (
     unknown_internals,
 )
 from llgx.llama.patching import Patches
-from llgx.llama.schemas import JSON_OBJECT, dump, schema_text
+from llgx.llama.schemas import JSON_OBJECT, described_schema, dump, schema_text
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -237,6 +237,10 @@ def _chat(patches: Patches, original: Callable[..., Any]) -> Callable[..., Any]:
     def create_chat_completion(*arguments: Any, **options: Any) -> Any:
         if not patches.is_active:
             return original(*arguments, **options)
+        # Of OpenAI's API, and unknown to llama-cpp-python.
+        parallel = options.pop("parallel_tool_calls", None)
+        if parallel is not None and not isinstance(parallel, bool):
+            raise GrammarError(f"parallel_tool_calls is a bool, not {parallel!r}")
         call = signature.bind(*arguments, **options)
         request = call.arguments
         llm = request["self"]
@@ -245,23 +249,33 @@ def _chat(patches: Patches, original: Callable[..., Any]) -> Callable[..., Any]:
         wanted = request.get("tools")
         if not wanted or choice == "none":
             return original(*call.args, **call.kwargs)
+        request["tools"] = wanted = tools.described_tools(wanted)
         if isinstance(choice, Mapping):
             request["tools"] = tools.with_parameters(wanted)
             tools.check_chosen(llm, request["tools"], choice)
-            return original(*call.args, **call.kwargs)
+            return tools.marked_where_cut(original(*call.args, **call.kwargs))
         if choice not in (None, "auto", "required"):
             raise GrammarError(
                 f'tool_choice is "none", "auto", "required" or a function, not {choice!r}'
             )
         constrained = request.get("grammar") is not None or _wants_json(request)
-        if tools.has_own_tools(llm) or (constrained and choice is None):
+        if constrained and choice is None:
             return original(*call.args, **call.kwargs)
+        if tools.has_own_tools(llm):
+            if choice == "required" and llm.chat_format == "chatml-function-calling":
+                raise GrammarError(
+                    "the chat format chatml-function-calling knows tool_choice as a function or "
+                    '"auto", not "required"'
+                )
+            return tools.marked_where_cut(original(*call.args, **call.kwargs))
         if constrained and choice == "auto":
             raise GrammarError(
                 'tool_choice="auto" allows text or calls, and grammar= or response_format asks for '
                 "a text of another form: give one of them"
             )
-        plan = tools.plan_calls(llm, wanted, is_required=choice == "required")
+        plan = tools.plan_calls(
+            llm, wanted, is_required=choice == "required", is_single=parallel is False
+        )
         request["grammar"] = plan.grammar
         request["messages"] = plan.described(request["messages"])
         request.pop("response_format", None)
@@ -299,5 +313,6 @@ def _check_response_format(llm: Any, request: dict[str, Any]) -> None:
         request["response_format"] = {"type": "json_object"}
         text = JSON_OBJECT
     else:
-        text = schema_text(dump(schema))
+        request["response_format"] = {"type": "json_object", "schema": described_schema(schema)}
+        text = schema_text(dump(request["response_format"]["schema"]))
     compiled_for(grammar_of(text), vocabulary_with_end(llm))

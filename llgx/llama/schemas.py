@@ -8,17 +8,28 @@ itself what it wants.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 from llgx.errors import SchemaError
 
-__all__ = ["JSON_OBJECT", "WHITESPACE", "dump", "schema_in", "schema_text"]
+__all__ = ["JSON_OBJECT", "WHITESPACE", "described_schema", "dump", "schema_in", "schema_text"]
 
 # Between two tokens: one blank, or a line end and an indent.
 WHITESPACE: Final = r" |\n[ \t]{0,20}"
 
 _HEAD: Final = "%llguidance {}\nstart: %json "
 _GUIDANCE: Final = f'"x-guidance": {json.dumps({"whitespace_pattern": WHITESPACE})}'
+
+
+def described_schema(schema: Any) -> Any:
+    """``schema`` as JSON describes it: that of a type, for a pydantic model, a ``TypeAdapter``, a
+    dataclass and the like; anything else as it is. Raises :class:`SchemaError` for what is none."""
+    if schema is None or isinstance(schema, (bool, str, int, float, list, Mapping)):
+        return schema
+    from llgx.json_schema.loading import describe
+
+    return describe(schema)
 
 
 def dump(schema: Any) -> str:

@@ -9,8 +9,9 @@ Two ways of writing are known, told apart by the chat template: calls between ``
 free text around, and one JSON object in place of the text (Llama 3). Where the template knows no
 tools, a system message describes them.
 
-Invariant: a call that was read has a name from ``tools`` and, unless the generation was cut off,
-arguments that its schema allows. Cost: reading is linear in the text.
+Invariant: a call that was read has a name from ``tools`` and arguments that its schema allows. One
+that was cut off is text in a message; in a stream, whose pieces are out by then, and in a message
+too, the finish reason says that something is missing. Cost: reading is linear in the text.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from llgx.errors import GrammarError, LimitError, SchemaError
 from llgx.grammar import Grammar
 from llgx.llama.binding import compiled_for, vocabulary_with_end
 from llgx.llama.hooks import grammar_of
-from llgx.llama.schemas import WHITESPACE, dump, schema_text
+from llgx.llama.schemas import WHITESPACE, described_schema, dump, schema_text
 from llgx.structural_tag import StructuralTag
 from llgx.token_sets import special_names
 from llgx.vocabulary import Vocabulary
@@ -33,7 +34,10 @@ __all__ = [
     "Plan",
     "check_chosen",
     "check_tools",
+    "chosen_schema",
+    "described_tools",
     "has_own_tools",
+    "marked_where_cut",
     "plan_calls",
     "with_parameters",
 ]
@@ -74,11 +78,26 @@ _WHOLE: Final = Format(
 
 
 def check_chosen(llm: Any, tools: Sequence[Any], choice: Mapping[str, Any]) -> None:
-    """Compile the schema of the function that ``tool_choice`` names, if there is one."""
+    """Compile the schema of the function that ``tool_choice`` names.
+
+    Raises :class:`GrammarError` if that is none of ``tools``.
+    """
+    schema = chosen_schema(tools, choice)
+    compiled_for(grammar_of(schema_text(dump(schema))), vocabulary_with_end(llm))
+
+
+def chosen_schema(tools: Sequence[Any], choice: Mapping[str, Any]) -> Any:
+    """The schema of the arguments of the function that ``tool_choice`` names.
+
+    Raises :class:`GrammarError` if that is none of ``tools``.
+    """
     function = choice.get("function")
-    for name, schema in _functions(tools):
-        if isinstance(function, Mapping) and function.get("name") == name:
-            compiled_for(grammar_of(schema_text(dump(schema))), vocabulary_with_end(llm))
+    chosen = function.get("name") if isinstance(function, Mapping) else None
+    functions = dict(_functions(tools))
+    if chosen not in functions:
+        known = ", ".join(map(repr, functions))
+        raise GrammarError(f"tool_choice names {chosen!r}, and the tools are {known:.200}")
+    return functions[chosen]
 
 
 def check_tools(tools: Sequence[Any]) -> None:
@@ -98,13 +117,81 @@ def with_parameters(tools: Sequence[Any]) -> list[Any]:
     return result
 
 
+def described_tools(tools: Sequence[Any]) -> list[Any]:
+    """``tools`` with the schemas of types where parameters are given as those."""
+    result = []
+    for tool in tools:
+        function = tool.get("function") if isinstance(tool, Mapping) else None
+        if isinstance(function, Mapping) and "parameters" in function:
+            schema = described_schema(function["parameters"])
+            tool = {**tool, "function": {**function, "parameters": schema}}
+        result.append(tool)
+    return result
+
+
 def has_own_tools(llm: Any) -> bool:
     """Whether the chat format of ``llm`` knows "auto" and "required" itself."""
     return llm.chat_handler is None and llm.chat_format in _OWN_TOOLS
 
 
-def plan_calls(llm: Any, tools: Sequence[Any], *, is_required: bool) -> Plan:
-    """How calls of ``tools`` are asked for, constrained and read.
+def marked_where_cut(response: Any) -> Any:
+    """A chat completion of a handler that calls functions its own way, or its stream.
+
+    Calls that were cut off do not pass for finished there: their text is content, and the finish
+    reason "length".
+    """
+    if not isinstance(response, Mapping):
+        return _marked_stream(iter(response))
+    choices = []
+    for choice in response["choices"]:
+        message = dict(choice["message"])
+        calls = message.get("tool_calls") or []
+        cut = [call for call in calls if not _is_whole(call["function"]["arguments"])]
+        if cut:
+            message.pop("function_call", None)
+            message["tool_calls"] = [call for call in calls if call not in cut]
+            if not message["tool_calls"]:
+                del message["tool_calls"]
+            texts = [message.get("content") or "", *(c["function"]["arguments"] for c in cut)]
+            message["content"] = "".join(texts)
+            choice = {**choice, "message": message, "finish_reason": "length"}
+        choices.append(choice)
+    return {**response, "choices": choices}
+
+
+def _marked_stream(chunks: Iterator[Any]) -> Iterator[Any]:
+    arguments: dict[tuple[int, int], str] = {}
+    for chunk in chunks:
+        choices = []
+        for choice in chunk["choices"]:
+            for call in choice["delta"].get("tool_calls") or ():
+                key = choice["index"], call["index"]
+                part = (call.get("function") or {}).get("arguments") or ""
+                arguments[key] = arguments.get(key, "") + part
+            if choice["finish_reason"] in ("tool_calls", "function_call") and not all(
+                _is_whole(text)
+                for (index, _), text in arguments.items()
+                if index == choice["index"]
+            ):
+                choice = {**choice, "finish_reason": "length"}
+            choices.append(choice)
+        yield {**chunk, "choices": choices}
+
+
+def _is_whole(arguments: str) -> bool:
+    try:
+        json.loads(arguments)
+    except ValueError:
+        return False
+    except RecursionError:
+        return True
+    return True
+
+
+def plan_calls(
+    llm: Any, tools: Sequence[Any], *, is_required: bool, is_single: bool = False
+) -> Plan:
+    """How calls of ``tools`` are asked for, constrained and read; one at most, if ``is_single``.
 
     Raises :class:`SchemaError` naming the function whose parameters cannot be enforced.
     """
@@ -123,7 +210,7 @@ def plan_calls(llm: Any, tools: Sequence[Any], *, is_required: bool) -> Plan:
             ) from None
         except LimitError as error:
             raise LimitError(f"function {name}: {error.message}", limit=error.limit) from None
-    grammar = _grammar(form, functions, vocabulary, is_required)
+    grammar = _grammar(form, functions, vocabulary, is_required, is_single)
     compiled_for(grammar, vocabulary)
     note = "" if "tools" in template else _description(form, tools, is_required)
     return Plan(form, [name for name, _ in functions], grammar, note, is_required)
@@ -171,7 +258,11 @@ def _template(llm: Any) -> str:
 
 
 def _grammar(
-    form: Format, functions: list[tuple[str, Any]], vocabulary: Vocabulary, is_required: bool
+    form: Format,
+    functions: list[tuple[str, Any]],
+    vocabulary: Vocabulary,
+    is_required: bool,
+    is_single: bool,
 ) -> Grammar:
     begins = {name: _begin(form, name) for name, _ in functions}
     if not form.is_whole and not is_required:
@@ -181,6 +272,7 @@ def _grammar(
                 for name, schema in functions
             ],
             triggers=[form.mark],
+            stop_after_first=is_single,
         )
     names = special_names(vocabulary)
     rules = [
@@ -189,10 +281,10 @@ def _grammar(
         for place, (name, schema) in enumerate(functions)
     ]
     call = " | ".join(f"call_{place}" for place in range(len(functions)))
-    if not form.is_whole:
-        start = 'start: call ("\\n"? call)*'
-    elif is_required:
+    if is_required and (form.is_whole or is_single):
         start = "start: call"
+    elif not form.is_whole:
+        start = 'start: call ("\\n"? call)*'
     else:
         start = "start: call | TEXT\nTEXT: /(?s:[^{].*)?/"
     return Grammar.from_lark("\n".join([start, f"call: {call}", *rules]))
@@ -252,11 +344,12 @@ class Plan:
         for choice in response["choices"]:
             reader = self._reader(response["id"])
             deltas = [*reader.feed(choice["message"].get("content") or ""), *reader.close()]
-            text = "".join(delta.get("content", "") for delta in deltas)
+            text = "".join(delta.get("content", "") for delta in deltas) + reader.cut_text
             message = {**choice["message"], "content": text}
             if reader.calls:
                 message["content"] = text or None
-                message["tool_calls"] = reader.calls
+            if reader.finished:
+                message["tool_calls"] = reader.finished
             choices.append(
                 {
                     **choice,
@@ -297,8 +390,9 @@ def _chunk(chunk: Any, choice: Any, delta: Any, reason: str | None) -> Any:
 class CallReader:
     """Reads calls from text that comes in pieces; gives the deltas of a stream.
 
-    ``calls`` are those read so far, as in a message. Without ``keeps_text`` what stands between
-    calls, and the beginning of one that was cut off, is no content.
+    ``calls`` are those read so far, as in a message, the last of which may be cut off. Without
+    ``keeps_text`` what stands between calls, and the beginning of one that was cut off, is no
+    content.
     """
 
     def __init__(
@@ -327,8 +421,29 @@ class CallReader:
         self.calls: list[dict[str, Any]] = []
 
     def finish_reason(self, reason: str | None) -> str | None:
-        """What ended a message with these calls, given what ended its text."""
-        return "tool_calls" if self.calls and reason == "stop" else reason
+        """What ended a message with these calls, given what ended its text: "length" for a stop
+        string in a call, so that nobody calls what is not there."""
+        if not self.calls or reason != "stop":
+            return reason
+        return "length" if self.is_cut else "tool_calls"
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the text so far ends within the arguments of a call."""
+        return self._depth > 0 or (bool(self.calls) and self._is_open())
+
+    @property
+    def finished(self) -> list[dict[str, Any]]:
+        """The calls that are whole."""
+        return self.calls[:-1] if self.is_cut else self.calls
+
+    @property
+    def cut_text(self) -> str:
+        """How the call is written that is cut off; empty if none is."""
+        if not self.is_cut:
+            return ""
+        function = self.calls[-1]["function"]
+        return _begin(self._form, function["name"]) + str(function["arguments"])
 
     def feed(self, text: str) -> list[dict[str, Any]]:
         """Deltas for the next piece of text."""
