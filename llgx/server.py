@@ -7,6 +7,8 @@ It takes the same options as ``python -m llama_cpp.server`` and serves the same 
   ``json_schema``; ``tools`` are followed (:func:`llgx.install`).
 * A grammar or schema that is malformed, not supported or too large is HTTP 400 with the reason, in
   OpenAI's form, also where the response is a stream: it is read before the response begins.
+* Any other request that is malformed is HTTP 400 too, with the place in it and what belongs there.
+* ``parallel_tool_calls=False`` allows one call at most.
 * An error in the middle of a stream is its last event, ``{"error": …}``, which OpenAI's clients
   raise.
 
@@ -36,12 +38,14 @@ from llgx.grammar import Grammar
 from llgx.llama.gbnf_guard import check_gbnf, refused_by_llama_cpp
 from llgx.llama.hooks import grammar_of, is_llgx_text
 from llgx.llama.schemas import dump, schema_text
-from llgx.llama.tools import check_tools
+from llgx.llama.tools import check_tools, chosen_schema
 from llgx.vocabulary import Vocabulary
 
 __all__ = ["create_app", "main"]
 
 _ENDPOINTS: Final = ("create_completion", "create_chat_completion")
+
+_FAULTS_SHOWN: Final = 4
 
 _lock = threading.Lock()
 
@@ -68,7 +72,7 @@ def _prepare() -> None:
 
     with _lock:
         llgx.install(jump_forward=os.environ.get("LLGX_JUMP_FORWARD", "1") != "0")
-        _widen_response_format()
+        _widen_requests()
         from llama_cpp.server import app as module
 
         app: Any = module
@@ -79,6 +83,8 @@ def _prepare() -> None:
             if getattr(endpoint, "__name__", "") in _ENDPOINTS:
                 route.endpoint = _checked(app, endpoint)
         app.get_event_publisher = _reporting(app.get_event_publisher)
+        handler = app.RouteErrorHandler
+        handler.error_message_wrapper = _explaining(handler.error_message_wrapper)
         app._llgx = True
 
 
@@ -99,9 +105,10 @@ class ResponseFormat(TypedDict):
     json_schema: NotRequired[JSONSchemaOfResponse]
 
 
-def _widen_response_format() -> None:
-    """Let requests hold ``{"type": "json_schema", …}``."""
+def _widen_requests() -> None:
+    """Let requests hold ``{"type": "json_schema", …}`` and ``parallel_tool_calls``."""
     import llama_cpp
+    import pydantic
 
     name = "ChatCompletionRequestResponseFormat"
     if getattr(llama_cpp, name) is ResponseFormat:
@@ -110,6 +117,14 @@ def _widen_response_format() -> None:
         raise ImportError("import llgx.server before llama_cpp.server, whose types are made then")
     # The name that the annotation of the request type is looked up by.
     setattr(llama_cpp, name, ResponseFormat)
+    from llama_cpp.server import types as module
+
+    types: Any = module
+    types.CreateChatCompletionRequest = pydantic.create_model(
+        "CreateChatCompletionRequest",
+        __base__=types.CreateChatCompletionRequest,
+        parallel_tool_calls=(bool | None, None),
+    )
 
 
 # ------------------------------------------------------------------------------ before the response
@@ -179,7 +194,10 @@ def _constraints(body: Any) -> Iterator[tuple[str, Callable[[], Grammar | str | 
     if schema is not None:
         yield "response_format", functools.partial(_schema, schema)
     tools = getattr(body, "tools", None)
-    if tools and getattr(body, "tool_choice", None) in (None, "auto", "required"):
+    choice = getattr(body, "tool_choice", None)
+    if isinstance(choice, Mapping):
+        yield "tool_choice", functools.partial(_check_choice, tools, choice)
+    elif tools and choice in (None, "auto", "required"):
         yield "tools", functools.partial(check_tools, tools)
     for name, parameters in _functions(body):
         if parameters is not None:
@@ -192,6 +210,10 @@ def _functions(body: Any) -> Iterator[tuple[str, Any]]:
         yield function.get("name", ""), function.get("parameters")
     for function in getattr(body, "functions", None) or ():
         yield function.get("name", ""), function.get("parameters")
+
+
+def _check_choice(tools: Any, choice: Mapping[str, Any]) -> None:
+    chosen_schema(tools or (), choice)
 
 
 def _check_described(described: Any) -> None:
@@ -231,6 +253,30 @@ def _error_of(error: Exception, parameter: str | None) -> dict[str, Any]:
         "param": parameter,
         "code": "invalid_grammar",
     }
+
+
+def _explaining(wrapper: Callable[..., Any]) -> Callable[..., Any]:
+    """``error_message_wrapper``, for which a malformed request is the client's fault."""
+
+    @functools.wraps(wrapper)
+    def error_message_wrapper(self: Any, error: Exception, body: Any = None) -> Any:
+        from fastapi.exceptions import RequestValidationError
+
+        if not isinstance(error, RequestValidationError):
+            return wrapper(self, error, body)
+        faults = list(error.errors())
+        places = [[str(step) for step in fault["loc"][1:]] for fault in faults]
+        return 400, {
+            "message": "; ".join(
+                f"{'.'.join(place) or 'the request'}: {fault['msg']}"
+                for place, fault in zip(places[:_FAULTS_SHOWN], faults, strict=False)
+            ),
+            "type": "invalid_request_error",
+            "param": places[0][0] if places and places[0] else None,
+            "code": None,
+        }
+
+    return error_message_wrapper
 
 
 # ------------------------------------------------------------------------------ after its beginning

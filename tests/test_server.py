@@ -248,6 +248,45 @@ def test_faulty_grammars_of_completions_are_400(client: Any, stream: bool) -> No
         )
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("options", "parameter", "message"),
+    [
+        (
+            {"response_format": {"type": "grammar"}},
+            "response_format",
+            "response_format.type: Input",
+        ),
+        ({"extra_body": {"grammar": 5}}, "grammar", "grammar: Input should be a valid string"),
+        ({"tools": [TOOL], "tool_choice": "any"}, "tool_choice", "'auto' or 'required'"),
+        (
+            {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "x"}}},
+            "tool_choice",
+            "names 'x', and the tools are 'look_up'",
+        ),
+        ({"parallel_tool_calls": "never"}, "parallel_tool_calls", "valid boolean"),
+        ({"messages": 5}, "messages", "messages: Input should be a valid list"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_malformed_requests_are_400(
+    client: Any, options: dict[str, Any], parameter: str, message: str, stream: bool
+) -> None:
+    with pytest.raises(openai.BadRequestError, match=re.escape(message)) as raised:
+        chat(client, stream=stream, **options)
+    assert raised.value.param == parameter
+    assert raised.value.type == "invalid_request_error"
+    assert "site-packages" not in raised.value.message
+
+
+def test_one_call_at_most(client: Any) -> None:
+    done = chat(
+        client, tools=[TOOL], tool_choice="required", parallel_tool_calls=False, max_tokens=300
+    )
+    assert done.choices[0].finish_reason == "tool_calls"
+    assert len(done.choices[0].message.tool_calls) == 1
+
+
 def test_a_bad_request_leaves_a_sound_server(client: Any) -> None:
     for options, _, _ in FAULTY[:3]:
         with pytest.raises(openai.BadRequestError):
