@@ -679,6 +679,9 @@ cdef class CompiledGrammar:
             + engine.inside_arena.total
         )
 
+    def __repr__(self):
+        return f"<llgx.CompiledGrammar of {len(self.names)} terminals for {self.vocabulary!r}>"
+
     def stats(self):
         """Counts of what has been built so far, and ``memory`` in bytes. For tests and benches."""
         cdef size_t figures[11]

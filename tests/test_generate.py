@@ -150,6 +150,24 @@ def test_a_cut_text_has_no_value(llm: llama_cpp.Llama) -> None:
     assert isinstance(result.partial, Person)
 
 
+def test_reprs_are_short(llm: llama_cpp.Llama) -> None:
+    done = llgx.generate(llm, PROMPT, Point, temperature=0, max_tokens=60, closing=True)
+    assert repr(done).startswith(f"<llgx.Generation value={done.value!r}, is_complete=True, ")
+    assert repr(done).endswith(f" {len(done.tokens)} tokens>")
+    cut = llgx.generate(llm, PROMPT, Person, temperature=0, max_tokens=5)
+    assert f"text={cut.text!r}, is_complete=False, finish_reason='length'" in repr(cut)
+    refused = llgx.generate(llm, "A word: ", Strict, temperature=0, max_tokens=60, closing=True)
+    assert f"text={refused.text!r}, is_complete=True" in repr(refused)
+    compiled = llgx.Grammar.from_lark('start: "a" B\nB: /b+/').compile(BYTES)
+    assert repr(compiled) == f"<llgx.CompiledGrammar of 2 terminals for {BYTES!r}>"
+    sampler = llgx.sampler(BYTES, compiled)
+    assert repr(sampler) == f"<llgx.Sampler: {compiled!r}, 0 tokens accepted>"
+    grammar = llgx.LlamaGrammar.from_string('root ::= a\na ::= "b"')
+    assert repr(grammar) == ("<llgx.LlamaGrammar: GBNF for llama.cpp, 'root ::= a a ::= \"b\"'>")
+    long = llgx.LlamaGrammar.from_string('root ::= "' + 1000 * "b" + '"')
+    assert len(repr(long)) < 120
+
+
 def test_a_text_that_is_complete_at_the_last_token(llm: llama_cpp.Llama) -> None:
     """llama-cpp-python calls that "length"; the text is whole all the same."""
     full = llgx.generate(llm, PROMPT, Person, temperature=0, max_tokens=60)

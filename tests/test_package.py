@@ -365,6 +365,13 @@ def test_public_names_exist() -> None:
         assert hasattr(llgx, name), name
 
 
+def test_dir_shows_what_is_public() -> None:
+    shown = {name for name in dir(llgx) if not name.startswith("_")}
+    assert set(llgx.__all__) <= shown
+    modules = {name for name, value in vars(llgx).items() if isinstance(value, types.ModuleType)}
+    assert shown - set(llgx.__all__) - modules == {"LlamaGrammar"}
+
+
 def test_package_is_marked_as_typed() -> None:
     assert (Path(llgx.__file__).parent / "py.typed").exists()
 

@@ -96,7 +96,7 @@ class Reasoning:
             raise ValueError("a budget for reasoning is at least one token")
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, repr=False)
 class Generation(Generic[T]):
     """What a model has written under a grammar.
 
@@ -114,8 +114,19 @@ class Generation(Generic[T]):
     finish_reason: str | None
     reasoning: str | None = None
     is_closed: bool = False
-    _read: Callable[[str], T] = dataclasses.field(repr=False, default=str)  # type: ignore[assignment]
-    _read_part: Callable[[str], Any] = dataclasses.field(repr=False, default=str)
+    _read: Callable[[str], T] = dataclasses.field(default=str)  # type: ignore[assignment]
+    _read_part: Callable[[str], Any] = dataclasses.field(default=str)
+
+    def __repr__(self) -> str:
+        what = f"text={self.text!r}"
+        if self.is_complete:
+            # What a validator refuses is shown as it is written.
+            with contextlib.suppress(Exception):
+                what = f"value={self._read(self.text)!r}"
+        return (
+            f"<llgx.Generation {what}, is_complete={self.is_complete}, "
+            f"finish_reason={self.finish_reason!r}, {len(self.tokens)} tokens>"
+        )
 
     @property
     def value(self) -> T:

@@ -32,6 +32,7 @@ except ImportError as error:
 __all__ = ["LlamaGrammar"]
 
 _HEADER = "%llguidance {}\n"
+_SHOWN = 60  # characters of GBNF, in a repr
 
 
 class LlamaGrammar(_LlamaGrammar):
@@ -64,7 +65,11 @@ class LlamaGrammar(_LlamaGrammar):
         self.jump_forward: bool | None = None
 
     def __repr__(self) -> str:
-        return f"<llgx.LlamaGrammar: {self.grammar!r}>" if self.grammar else super().__repr__()
+        if self.grammar is not None:
+            return f"<llgx.LlamaGrammar: {self.grammar!r}>"
+        text = " ".join(self._grammar.split())
+        shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+        return f"<llgx.LlamaGrammar: GBNF for llama.cpp, {shown!r}>"
 
     @classmethod
     def from_string(

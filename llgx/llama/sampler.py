@@ -89,6 +89,10 @@ class Sampler:
         init = ctypes.cast(_llama_cpp().llama_sampler_init, ctypes.c_void_p).value or 0
         self._set(SamplerState(compiled, init, lifts=on_error == "continue"), is_taken=False)
 
+    def __repr__(self) -> str:
+        failed = "" if self.error is None else f", failed: {self.error}"
+        return f"<llgx.Sampler: {self.compiled!r}, {len(self.tokens)} tokens accepted{failed}>"
+
     def _set(self, state: SamplerState, *, is_taken: bool) -> None:
         self._state = state
         self._is_taken = is_taken
