@@ -281,6 +281,7 @@ cdef struct Trial:       # what the beginning of a token does, scopes left aside
     uint32_t closes      # scopes closed
     uint32_t opens       # scopes opened
     bint ended           # a distinct lexeme ended in it, or a unique scope
+    bint reopened        # a scope was opened after that
     bint repeats         # it may end two equal distinct lexemes, or use up what may follow
     bint whole           # it holds a distinct lexeme
 
@@ -321,8 +322,10 @@ cdef void _try_byte(
                 trial.ended = True
             if roles & ROLE_OPEN:
                 trial.opens += 1
+                trial.reopened = trial.reopened or (scopes.unique and trial.ended)
             elif roles & ROLE_CLOSE:
                 trial.closes += 1
+                trial.repeats = trial.repeats or trial.reopened
                 trial.ended = trial.ended or scopes.unique  # its text is finished
         trial.begin = at + stage
         target = row_state(&engine.parser, trial.row)

@@ -371,3 +371,32 @@ def test_a_worn_grammar_is_compiled_anew(vocabulary: llgx.Vocabulary) -> None:
         assert matcher.try_consume(f"{',' if number else ''}{number}".encode()) > 0
         number += 1
     assert grammar.compile(vocabulary, limits=limits) is not first
+
+
+def test_a_token_that_ends_one_item_and_holds_another() -> None:
+    """``],[]`` after ``[[``: the item that was open before the token is among the finished ones."""
+    terminals = [
+        Terminal("LIST", Literal(b"["), scope="open", unique=True),
+        Terminal("END", Literal(b"]"), scope="close", unique=True),
+        Terminal("COMMA", Literal(b",")),
+    ]
+    array, items = RuleRef(1), RuleRef(2)
+    rules = [
+        Rule("start", [Production((array,))]),
+        Rule(
+            "array",
+            [
+                Production((TerminalRef(0), TerminalRef(1))),
+                Production((TerminalRef(0), items, TerminalRef(1))),
+            ],
+        ),
+        Rule("items", [Production((array,)), Production((items, TerminalRef(2), array))]),
+    ]
+    ir = GrammarIR(rules=rules, terminals=terminals, start=0, skip=[-1])
+    texts = [b"[", b"]", b",", b"],[]", b"],[[]]", b"],[[]],[]", b"],[", b""]
+    vocabulary = llgx.Vocabulary.from_tokens(texts, eog=[len(texts) - 1])
+    matcher = llgx.Matcher(llgx.Grammar(ir).compile(vocabulary))
+    matcher.try_consume([0, 0])
+    allowed = matcher.allowed_tokens()
+    assert [texts[token] for token in allowed] == [b"[", b"]", b"],[[]]", b"],["]
+    assert allowed == [token for token in range(len(texts)) if matcher.allows(token)]
