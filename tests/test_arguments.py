@@ -151,11 +151,11 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
 }
 # Results and errors, which llgx makes itself; what needs a model, in test_generate and
-# test_sampler; and methods without a parameter of their own.
+# test_sampler; what is an object; and methods without a parameter of their own.
 ELSEWHERE = {
     "Capture", "Explanation", "Generation", "GrammarError", "IncompleteError", "LimitError",
     "LlgxError", "LogitsProcessorList", "Sampler", "SchemaError", "Stream", "TokenRejected",
-    "VocabularyError", "generate", "sampler", "stream", "uninstall", "Vocabulary.kept_for",
+    "VocabularyError", "generate", "sampler", "schema_cache", "stream", "uninstall", "Vocabulary.kept_for",
     "Vocabulary.spell",
 }  # fmt: skip
 
