@@ -155,8 +155,8 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
 ELSEWHERE = {
     "Capture", "Explanation", "Generation", "GrammarError", "IncompleteError", "LimitError",
     "LlgxError", "LogitsProcessorList", "Sampler", "SchemaError", "Stream", "TokenRejected",
-    "VocabularyError", "generate", "sampler", "schema_cache", "stream", "uninstall", "Vocabulary.kept_for",
-    "Vocabulary.spell",
+    "VocabularyError", "generate", "sampler", "schema_cache", "stream", "uninstall",
+    "Vocabulary.kept_for", "Vocabulary.spell",
 }  # fmt: skip
 
 WRONG = [None, Odd(), 3, 1.5, True, "\ud800", b"\xff", [Odd()], {"a": Odd()}]
