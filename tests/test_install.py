@@ -673,6 +673,22 @@ def test_an_unknown_version_is_refused(
         assert state() == before
 
 
+def test_a_version_that_cannot_jump_forward_says_so(
+    llm: llama_cpp.Llama, clean: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As llama-cpp-python 0.3.8, whose sampler chains take no token."""
+    monkeypatch.delattr(_internals.LlamaSampler, "accept")
+    with pytest.raises(llgx.LlgxError, match=r"LlamaSampler\.accept.*jump_forward=False"):
+        llgx.install(jump_forward=True)
+    assert state() == clean
+    with pytest.raises(llgx.LlgxError, match=r"LlamaSampler\.accept"):
+        llgx.generate(llm, "x", ["yes", "no"])
+    assert llgx.generate(llm, "x", ["yes", "no"], jump_forward=False).value in ("yes", "no")
+    with llgx.install():
+        pass
+    hooks.remove_hook()  # of the grammar that generate() made
+
+
 def test_what_fails_halfway_is_undone(clean: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     class Frozen(type):
         def __setattr__(cls, name: str, value: Any) -> None:

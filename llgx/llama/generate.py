@@ -543,6 +543,11 @@ class _Call:
         grammar.jump_forward = False
         return type(self.llm).create_completion(self.llm, *arguments, **options)
 
+    @property
+    def _has_a_say(self) -> bool:
+        """Whether anything but the sampler decides on tokens."""
+        return self._jump_forward or self._closing is not None or self._reasoning is not None
+
     def _generate(self, tokens: Sequence[int], *arguments: Any, **options: Any) -> Iterator[int]:
         compiled = self._compiled
         assert compiled is not None
@@ -553,7 +558,8 @@ class _Call:
             room = self.llm.n_ctx() - len(tokens)
             budget = self.max_tokens if self.max_tokens and self.max_tokens > 0 else room
             self._closing = Closing(compiled, min(budget, room) - self._spent)
-        if getattr(self.llm, "draft_model", None) is None and not options.get("logits_processor"):
+        follows = getattr(self.llm, "draft_model", None) is None
+        if follows and not options.get("logits_processor") and self._has_a_say:
             inner = generate_with_jumps(
                 self.llm,
                 inner,

@@ -48,6 +48,7 @@ from llgx.llama.hooks import (
     sampler_for,
     unknown_internals,
 )
+from llgx.llama.jump import refuse_unknown_host
 from llgx.llama.patching import Patches
 from llgx.llama.schemas import JSON_OBJECT, described_schema, dump, schema_text
 
@@ -90,6 +91,8 @@ def install(*, jump_forward: bool = False) -> Installation:
     """
     global _patches
     check_flag(jump_forward, "jump_forward")
+    if jump_forward:
+        refuse_unknown_host()
     with _lock:
         if _patches is None:
             _patches = _make_patches()

@@ -40,7 +40,7 @@ from llgx._compiled import CompiledGrammar
 from llgx._core import Matcher
 from llgx.errors import LimitError, LlgxError
 
-__all__ = ["Arbiter", "generate_with_jumps", "jumping"]
+__all__ = ["Arbiter", "generate_with_jumps", "jumping", "refuse_unknown_host"]
 
 Tokens: TypeAlias = Generator[int, "Sequence[int] | None", None]
 GenerateMethod: TypeAlias = Callable[..., Tokens]
@@ -49,6 +49,24 @@ _SENT: Final = (
     "tokens were sent to Llama.generate in the middle of text that the grammar forces; "
     "switch jump_forward off to use send()"
 )
+
+
+def refuse_unknown_host() -> None:
+    """Raise :class:`LlgxError` if this llama-cpp-python lacks what jumping forward relies on."""
+    import llama_cpp
+    from llama_cpp import Llama, _internals
+
+    lacking = []
+    if not hasattr(_internals.LlamaSampler, "accept"):
+        lacking.append("LlamaSampler.accept")
+    if "_logits_all" not in Llama.__init__.__code__.co_names:
+        lacking.append("Llama._logits_all")
+    if lacking:
+        raise LlgxError(
+            f"llama-cpp-python {llama_cpp.__version__} lacks {', '.join(lacking)}, without which "
+            "llgx can neither jump forward nor bring a text to its end: a later version has them; "
+            "jump_forward=False does without"
+        )
 
 
 class Arbiter(Protocol):
@@ -118,6 +136,7 @@ def generate_with_jumps(
     what ``inner`` raises, and :class:`LlgxError` where tokens are sent in the middle of forced
     text.
     """
+    refuse_unknown_host()
     substitute = _Substitute(Matcher(compiled), arbiter, insert)
     try:
         token = substitute.begin(llm, inner)
