@@ -364,7 +364,9 @@ def test_a_name_may_hold_the_mark_of_calls() -> None:
     vocabulary = llgx.Vocabulary.from_tokens(tokens, eog=[256], special=[256, 257, 258])
     name = 'a"<tool_call>\\'
     schema = {"const": {}}
-    grammar = tools._grammar(tools._MARKED, [(name, schema)], vocabulary, is_required=True)
+    grammar = tools._grammar(
+        tools._MARKED, [(name, schema)], vocabulary, is_required=True, is_single=False
+    )
     matcher = llgx.Matcher(grammar.compile(vocabulary))
     assert matcher.try_consume([257]) == 1
     text = f'\n{{"name": {json.dumps(name)}, "arguments": {{}}}}\n'.encode()
