@@ -17,6 +17,7 @@ import argparse
 import dataclasses
 import functools
 import itertools
+import logging
 import pathlib
 import random
 import sys
@@ -550,6 +551,8 @@ def dump(walk: Walk) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
+    # Random grammars are warned of much, again for each configuration.
+    logging.getLogger("llgx").setLevel(logging.ERROR)
     parser = argparse.ArgumentParser(prog="python -m tests.campaign", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--seconds", type=float, default=None, help="stop after this time")
