@@ -33,7 +33,7 @@ from libc.string cimport memcpy, memset
 from llgx._earley cimport (
     parser_scan, row_accepts, row_dead, row_state, row_t, row_takes_tokens,
 )
-from llgx._emptiness cimport regex_is_live
+from llgx._emptiness cimport regex_is_extendable, regex_is_live
 from llgx._engine cimport (
     FRAME_INSIDE, FRAME_TIGHT, FRAME_TRACKED, FRAME_UNIQUE, ROLE_CLOSE, ROLE_DISTINCT, ROLE_KNOWN,
     ROLE_OPEN, ROLE_PLAIN, ROLE_SKIP, ROLE_UNIQUE, ROLE_WHOLE, Engine, Place, Scopes,
@@ -359,6 +359,12 @@ cdef bint _is_tight(
                 break
             node = after
             i += 1
+        if i + 1 == length:
+            after = regex_derive(&engine.lexer.rx, node, engine.lexer.rx.classes[data[i]])
+            if after != EMPTY and regex_is_extendable(&engine.lexer.rx, after):
+                # All of it is the beginning of other texts too.
+                node = after
+                i += 1
         # All shorter beginnings leave more open than this one.
         if residual_is_within(
             &engine.lexer.rx, node, &scopes.texts, texts_after(&scopes.texts, texts, data, i)

@@ -10,6 +10,7 @@ import pytest
 
 import llgx
 from llgx.ir import (
+    Alternation,
     GrammarIR,
     Literal,
     Production,
@@ -400,3 +401,23 @@ def test_a_token_that_ends_one_item_and_holds_another() -> None:
     allowed = matcher.allowed_tokens()
     assert [texts[token] for token in allowed] == [b"[", b"]", b"],[[]]", b"],["]
     assert allowed == [token for token in range(len(texts)) if matcher.allows(token)]
+
+
+@pytest.mark.parametrize("order", ["ab a", "a ab"])
+def test_a_text_that_begins_another_used_up_one(order: str) -> None:
+    """Of a, b and ab two are used, in either order: what begins with a comes to nothing."""
+    words = Alternation((Literal(b"a"), Literal(b"b"), Literal(b"ab")))
+    terminals = [Terminal("ITEM", words, distinct=True), Terminal("COMMA", Literal(b","))]
+    again = Production((RuleRef(0), TerminalRef(1), TerminalRef(0)))
+    ir = GrammarIR(
+        rules=[Rule("start", [again, Production(())])], terminals=terminals, start=0, skip=[-1]
+    )
+    texts = [b"a", b"b", b",", b"ab", b""]
+    vocabulary = llgx.Vocabulary.from_tokens(texts, eog=[4])
+    matcher = llgx.Matcher(llgx.Grammar(ir).compile(vocabulary))
+    for word in order.split():
+        matcher.try_consume([2, texts.index(word.encode())])
+    matcher.consume(2)
+    assert [texts[token] for token in matcher.allowed_tokens()] == [b"b"]
+    matcher.consume(1)
+    assert matcher.allowed_tokens() == [4]  # all three are used
