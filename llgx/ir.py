@@ -41,6 +41,7 @@ __all__ = [
     "Terminal",
     "TerminalRef",
     "TokenSet",
+    "parts_of",
 ]
 
 
@@ -369,6 +370,13 @@ _CONDITIONS: Final = {
     "or": "items",
     "not": "item",
 }
+
+
+def parts_of(regex: Regex) -> tuple[Regex, ...]:
+    """The regexes that ``regex`` is made of; none for texts and sets of bytes."""
+    if isinstance(regex, Concat | Alternation | Intersection):
+        return regex.items
+    return (regex.item,) if isinstance(regex, Complement | Repeat) else ()
 
 
 def _check_count(what: str, count: int | None) -> None:

@@ -529,14 +529,20 @@ def shortest(matcher: llgx.Matcher) -> int:
     raise AssertionError("no end")
 
 
-@pytest.mark.parametrize("lark", GRAMMARS)
-def test_the_first_way_is_a_shortest_one(lark: str) -> None:
-    grammar = compiled(lark)
+def way_to_the_end(grammar: llgx.CompiledGrammar) -> list[int]:
+    """The way that is found from the start, which has to lead to the end."""
     matcher = llgx.Matcher(grammar)
     way = Endings(grammar).way(matcher._place())
     assert way is not None
     assert matcher.try_consume(way) == len(way)
     assert matcher.is_accepting()
+    return way
+
+
+@pytest.mark.parametrize("lark", GRAMMARS)
+def test_the_first_way_is_a_shortest_one(lark: str) -> None:
+    grammar = compiled(lark)
+    way = way_to_the_end(grammar)
     # Where items are to be distinct, trying everything takes too long.
     expected = 12 if "uniqueItems" in lark else shortest(llgx.Matcher(grammar))
     assert len(way) == expected
@@ -544,12 +550,7 @@ def test_the_first_way_is_a_shortest_one(lark: str) -> None:
 
 @pytest.mark.parametrize("lark", OPEN)
 def test_ways_past_all_that_may_come(lark: str) -> None:
-    grammar = compiled(lark)
-    matcher = llgx.Matcher(grammar)
-    way = Endings(grammar).way(matcher._place())
-    assert way is not None
-    assert matcher.try_consume(way) == len(way)
-    assert matcher.is_accepting()
+    way_to_the_end(compiled(lark))
 
 
 @given(st.sampled_from(GRAMMARS + OPEN), st.data())

@@ -58,11 +58,7 @@ class Shapes:
             if id(node) in known:
                 stack.pop()
                 continue
-            parts: tuple[ir.Regex, ...] = ()
-            if isinstance(node, (ir.Concat, ir.Alternation, ir.Intersection)):
-                parts = node.items
-            elif isinstance(node, (ir.Repeat, ir.Complement)):
-                parts = (node.item,)
+            parts = ir.parts_of(node)
             missing = [part for part in parts if id(part) not in known]
             if missing:
                 stack.extend(missing)

@@ -308,11 +308,7 @@ def _depth(regex: ir.Regex) -> int:
         if id(node) in known:
             stack.pop()
             continue
-        parts: tuple[ir.Regex, ...] = ()
-        if isinstance(node, (ir.Concat, ir.Alternation, ir.Intersection)):
-            parts = node.items
-        elif isinstance(node, (ir.Complement, ir.Repeat)):
-            parts = (node.item,)
+        parts = ir.parts_of(node)
         missing = [part for part in parts if id(part) not in known]
         if missing:
             stack += missing

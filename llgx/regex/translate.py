@@ -131,7 +131,7 @@ class _Translator:
             if id(item) in sizes:
                 stack.pop()
                 continue
-            parts = _parts(item)
+            parts = ir.parts_of(item)
             missing = [part for part in parts if id(part) not in sizes]
             if missing:
                 stack.extend(missing)
@@ -251,12 +251,6 @@ class _Translator:
         if not node.nullable:
             return (consumed,) * len(rest)
         return self._merge((consumed,) * len(rest), rest)
-
-
-def _parts(regex: ir.Regex) -> tuple[ir.Regex, ...]:
-    if isinstance(regex, ir.Concat | ir.Alternation | ir.Intersection):
-        return regex.items
-    return (regex.item,) if isinstance(regex, ir.Complement | ir.Repeat) else ()
 
 
 def _zero_width(node: Node) -> bool:
