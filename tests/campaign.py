@@ -44,15 +44,10 @@ from llgx.ir import (
     TerminalRef,
 )
 from llgx.limits import DEFAULT_LIMITS, Limits, Shortcuts
-from tests.reference import (
-    EmptyLanguageError,
-    ReferenceGrammar,
-    ReferenceMatcher,
-    ReferenceVocabulary,
-    TooWideError,
-    forget,
-)
+from tests.reference import EmptyLanguageError, ReferenceGrammar, TooWideError
 from tests.reference_captures import CyclicError, captures
+from tests.reference_matcher import ReferenceMatcher, ReferenceVocabulary
+from tests.reference_regex import forget
 from tests.strategies import (
     NotPrintableError,
     TokenSet,

@@ -35,66 +35,52 @@ Cost: milliseconds per new state; fine for small grammars and for vocabularies u
 
 from __future__ import annotations
 
-import bisect
 import dataclasses
-import functools
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, TypeVar
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from llgx.ir import (
-    EMPTY,
-    EPSILON,
-    Alternation,
-    ByteSet,
-    Complement,
-    Concat,
     Condition,
     GrammarIR,
-    Intersection,
     Literal,
-    ParamExpr,
-    Production,
     Regex,
-    Remainder,
-    Repeat,
     Rule,
     RuleRef,
     Symbol,
     Terminal,
     TerminalRef,
-    TokenSet,
 )
-from tests.remainders import BYTES, derive_remainder, remainder_is_nullable
+from tests.reference_parameters import condition_holds, evaluate
+from tests.reference_regex import (
+    byte_classes,
+    can_continue,
+    derivative,
+    is_empty,
+    is_within,
+    nonempty,
+    normalise,
+    nullable,
+)
+from tests.reference_rewrites import with_literal_tails, without_tail, without_zero_limits
+
+if TYPE_CHECKING:
+    from tests.reference_matcher import ReferenceVocabulary
 
 __all__ = [
     "EmptyLanguageError",
     "Item",
     "ReferenceGrammar",
-    "ReferenceMatcher",
-    "ReferenceVocabulary",
-    "RejectedError",
     "Row",
     "State",
     "TooWideError",
     "Ways",
-    "condition_holds",
-    "derivative",
-    "evaluate",
-    "forget",
-    "is_empty",
-    "matches",
-    "normalise",
-    "nullable",
 ]
 
-_BITS: Final = 64
-_ONES: Final = (1 << _BITS) - 1
 _ROW_ITEMS: Final = 3000
 _WAYS: Final = 60
 _WAYS_OUT: Final = 300
 _ROOT: Final = -1  # a rule of its own whose only production is the start rule
-EVERYTHING: Final = Complement(EMPTY)
 
 
 class EmptyLanguageError(ValueError):
@@ -106,298 +92,6 @@ class TooWideError(RuntimeError):
 
     Left recursion that changes its argument gives rows of up to 2**64 items.
     """
-
-
-class RejectedError(ValueError):
-    """A token that the grammar does not allow here."""
-
-
-# --------------------------------------------------------------------------------------------------
-# Regexes: constructors that keep trees in a normal form, so that a regex has finitely many
-# derivatives (Brzozowski: similarity under associativity, commutativity and idempotence suffices).
-
-
-@functools.cache
-def _order(regex: Regex) -> str:
-    return repr(regex)
-
-
-def _concat(items: Iterable[Regex]) -> Regex:
-    flat: list[Regex] = []
-    for item in items:
-        if item == EMPTY:
-            return EMPTY
-        if isinstance(item, Concat):
-            flat.extend(item.items)
-        elif item != EPSILON:
-            flat.append(item)
-    if len(flat) == 1:
-        return flat[0]
-    return Concat(tuple(flat)) if flat else EPSILON
-
-
-def _alternation(items: Iterable[Regex]) -> Regex:
-    flat: set[Regex] = set()
-    byte_set = 0
-    for item in items:
-        for part in item.items if isinstance(item, Alternation) else (item,):
-            if isinstance(part, ByteSet):
-                byte_set |= part.mask
-            else:
-                flat.add(part)
-    if EVERYTHING in flat:
-        return EVERYTHING
-    if byte_set:
-        flat.add(ByteSet(byte_set))
-    if len(flat) == 1:
-        return flat.pop()
-    return Alternation(tuple(sorted(flat, key=_order)))
-
-
-def _intersection(items: Iterable[Regex]) -> Regex:
-    flat: set[Regex] = set()
-    for item in items:
-        flat.update(item.items if isinstance(item, Intersection) else (item,))
-    flat.discard(EVERYTHING)
-    if EMPTY in flat:
-        return EMPTY
-    if not flat:
-        return EVERYTHING
-    if len(flat) == 1:
-        return flat.pop()
-    return Intersection(tuple(sorted(flat, key=_order)))
-
-
-def _complement(item: Regex) -> Regex:
-    return item.item if isinstance(item, Complement) else Complement(item)
-
-
-def _repeat(item: Regex, low: int, high: int | None) -> Regex:
-    if high is not None and high < low:
-        return EMPTY
-    if high == 0 or item == EPSILON:
-        return EPSILON
-    if item == EMPTY:
-        return EPSILON if low == 0 else EMPTY
-    if low == 1 and high == 1:
-        return item
-    return Repeat(item, 0 if nullable(item) else low, high)
-
-
-@functools.cache
-def normalise(regex: Regex) -> Regex:
-    """The same language in the normal form that :func:`derivative` keeps."""
-    if isinstance(regex, (Literal, Remainder)):
-        return regex
-    if isinstance(regex, ByteSet):
-        return regex if regex.mask else EMPTY
-    if isinstance(regex, Concat):
-        return _concat(map(normalise, regex.items))
-    if isinstance(regex, Alternation):
-        return _alternation(map(normalise, regex.items))
-    if isinstance(regex, Intersection):
-        return _intersection(map(normalise, regex.items))
-    if isinstance(regex, Complement):
-        return _complement(normalise(regex.item))
-    return _repeat(normalise(regex.item), regex.low, regex.high)
-
-
-@functools.cache
-def nullable(regex: Regex) -> bool:
-    """Whether ``regex`` matches the empty string."""
-    if isinstance(regex, Literal):
-        return not regex.data
-    if isinstance(regex, ByteSet):
-        return False
-    if isinstance(regex, (Concat, Intersection)):
-        return all(map(nullable, regex.items))
-    if isinstance(regex, Alternation):
-        return any(map(nullable, regex.items))
-    if isinstance(regex, Complement):
-        return not nullable(regex.item)
-    if isinstance(regex, Remainder):
-        return remainder_is_nullable(regex)
-    return regex.low == 0 or nullable(regex.item)
-
-
-@functools.cache
-def derivative(regex: Regex, byte: int) -> Regex:
-    """What may follow ``byte`` in the texts of a normalised ``regex`` that begin with it."""
-    if isinstance(regex, Literal):
-        return Literal(regex.data[1:]) if regex.data[:1] == bytes((byte,)) else EMPTY
-    if isinstance(regex, ByteSet):
-        return EPSILON if regex.mask >> byte & 1 else EMPTY
-    if isinstance(regex, Alternation):
-        return _alternation(derivative(item, byte) for item in regex.items)
-    if isinstance(regex, Intersection):
-        return _intersection(derivative(item, byte) for item in regex.items)
-    if isinstance(regex, Complement):
-        return _complement(derivative(regex.item, byte))
-    if isinstance(regex, Concat):
-        first, rest = regex.items[0], _concat(regex.items[1:])
-        here = _concat((derivative(first, byte), rest))
-        return _alternation((here, derivative(rest, byte))) if nullable(first) else here
-    if isinstance(regex, Remainder):
-        after = derive_remainder(regex, byte)
-        return EMPTY if after is None else after
-    # Repeat. A nullable item has low == 0 by normal form: empty turns may as well come last, so the
-    # first turn is the one that takes the byte.
-    high = None if regex.high is None else regex.high - 1
-    rest = _repeat(regex.item, max(regex.low - 1, 0), high)
-    return _concat((derivative(regex.item, byte), rest))
-
-
-def _byte_sets(regex: Regex) -> Iterable[int]:
-    """Every set of bytes, as a bit mask, that ``regex`` tells apart from the others."""
-    if isinstance(regex, Literal):
-        for byte in regex.data:
-            yield 1 << byte
-    elif isinstance(regex, ByteSet):
-        yield regex.mask
-    elif isinstance(regex, Remainder):
-        for byte in BYTES:
-            yield 1 << byte
-    elif isinstance(regex, (Repeat, Complement)):
-        yield from _byte_sets(regex.item)
-    else:
-        for item in regex.items:
-            yield from _byte_sets(item)
-
-
-def byte_classes(regexes: Iterable[Regex]) -> list[int]:
-    """For each byte the smallest byte that no derivative of ``regexes`` tells apart from it."""
-    masks = sorted({mask for regex in regexes for mask in _byte_sets(regex)})
-    first: dict[tuple[int, ...], int] = {}
-    return [first.setdefault(tuple(m >> b & 1 for m in masks), b) for b in range(256)]
-
-
-def _may_be_empty(regex: Regex) -> bool:
-    if isinstance(regex, (Literal, ByteSet)):
-        return False
-    if isinstance(regex, (Complement, Intersection, Remainder)):
-        return True
-    if isinstance(regex, Repeat):
-        return _may_be_empty(regex.item)
-    return any(map(_may_be_empty, regex.items))
-
-
-@functools.cache
-def is_empty(regex: Regex) -> bool:
-    """Whether a normalised ``regex`` matches nothing at all: exact."""
-    if not _may_be_empty(regex):
-        return regex == EMPTY  # the constructors let EMPTY survive nowhere inside such a tree
-    alphabet = sorted(set(byte_classes((regex,))))
-    seen = {regex}
-    waiting = [regex]
-    while waiting:
-        residual = waiting.pop()
-        if nullable(residual):
-            return False
-        for byte in alphabet:
-            after = derivative(residual, byte)
-            if after not in seen:
-                seen.add(after)
-                waiting.append(after)
-    return True
-
-
-@functools.cache
-def can_continue(regex: Regex) -> bool:
-    """Whether a normalised ``regex`` matches a text of at least one byte."""
-    alphabet = sorted(set(byte_classes((regex,))))
-    return any(not is_empty(derivative(regex, byte)) for byte in alphabet)
-
-
-def is_within(regex: Regex, texts: frozenset[bytes]) -> bool:
-    """Whether a normalised ``regex`` matches nothing but some of ``texts``."""
-    return is_empty(_intersection((regex, Complement(_alternation(map(Literal, texts))))))
-
-
-def nonempty(regex: Regex) -> Regex:
-    """``regex`` without the empty string."""
-    return _intersection((regex, Complement(EPSILON))) if nullable(regex) else regex
-
-
-def matches(regex: Regex, text: bytes) -> bool:
-    """Whether ``regex`` matches the whole of ``text``."""
-    residual = normalise(regex)
-    for byte in text:
-        residual = derivative(residual, byte)
-    return nullable(residual)
-
-
-def forget() -> None:
-    """Empty the memories of the functions above, for runs over very many regexes."""
-    for function in (_order, normalise, nullable, derivative, is_empty, can_continue):
-        function.cache_clear()
-
-
-# --------------------------------------------------------------------------------------------------
-# Parameters: 64-bit unsigned integers; [a:b] is the slice of bits a to b - 1.
-
-
-def _slice(value: int, a: int, b: int) -> int:
-    return value >> a & ((1 << (b - a)) - 1)
-
-
-def evaluate(expression: ParamExpr, parameter: int) -> int:
-    """The argument that ``expression`` stands for in a rule whose parameter is ``parameter``."""
-    a, b = expression.a, expression.b
-    if expression.op == "const":
-        return a & _ONES
-    if expression.op == "self":
-        return parameter
-    if expression.op == "set_bit":
-        return parameter | 1 << a
-    if expression.op == "clear_bit":
-        return parameter & ~(1 << a)
-    if expression.op == "bit_and":
-        return parameter & a
-    if expression.op == "bit_or":
-        return parameter | a
-    if expression.op == "incr":
-        full = (1 << (b - a)) - 1
-        return parameter if _slice(parameter, a, b) == full else parameter + (1 << a)
-    if expression.op == "decr":
-        return parameter if _slice(parameter, a, b) == 0 else parameter - (1 << a)
-    raise ValueError(f"unknown expression {expression.op}")
-
-
-_COMPARISONS: Final[dict[str, Callable[[int, int], bool]]] = {
-    "eq": lambda x, y: x == y,
-    "ne": lambda x, y: x != y,
-    "lt": lambda x, y: x < y,
-    "le": lambda x, y: x <= y,
-    "gt": lambda x, y: x > y,
-    "ge": lambda x, y: x >= y,
-}
-
-
-def condition_holds(condition: Condition | None, parameter: int) -> bool:
-    """Whether a production guarded by ``condition`` is there for this ``parameter``."""
-    if condition is None or condition.op == "true":
-        return True
-    op, items = condition.op, condition.items
-    part = _slice(parameter, condition.a, condition.b)
-    if op in _COMPARISONS:
-        return _COMPARISONS[op](part, condition.value)
-    if op.startswith("bit_count_"):
-        return _COMPARISONS[op.removeprefix("bit_count_")](bin(part).count("1"), condition.value)
-    if op == "bit_set":
-        return bool(parameter >> condition.a & 1)
-    if op == "bit_clear":
-        return not parameter >> condition.a & 1
-    if op == "is_ones":
-        return part == (1 << (condition.b - condition.a)) - 1
-    if op == "is_zeros":
-        return part == 0
-    if op == "and":
-        return all(condition_holds(item, parameter) for item in items)
-    if op == "or":
-        return any(condition_holds(item, parameter) for item in items)
-    if op == "not":
-        return not condition_holds(items[0], parameter)
-    raise ValueError(f"unknown condition {op}")
 
 
 # --------------------------------------------------------------------------------------------------
@@ -520,7 +214,7 @@ class ReferenceGrammar:
         Without a vocabulary every terminal that is a token counts as one that has ids.
         """
         ir.check()
-        self.ir = ir = _without_zero_limits(_with_literal_tails(ir))
+        self.ir = ir = without_zero_limits(with_literal_tails(ir))
         self._token_ids: dict[int, frozenset[int]] = {}
         for index, terminal in enumerate(ir.terminals):
             if terminal.tokens is not None:
@@ -532,7 +226,7 @@ class ReferenceGrammar:
         self._lexemes = [nonempty(regex) for regex in self._regexes]
         self.nullable = frozenset(t for t, regex in enumerate(self._regexes) if nullable(regex))
         self.bodies_of_tails = {
-            index: _without_tail(terminal.regex, terminal.tail)
+            index: without_tail(terminal.regex, terminal.tail)
             for index, terminal in enumerate(ir.terminals)
             if terminal.tail is not None
         }
@@ -1252,71 +946,6 @@ class ReferenceGrammar:
         return state is not None and self.is_complete(state)
 
 
-def _without_tail(regex: Regex, tail: Regex) -> Regex:
-    """What is before ``tail`` in a regex that was put together of both; else anything."""
-    if isinstance(regex, Concat) and len(regex.items) == 2 and regex.items[1] == tail:
-        return regex.items[0]
-    return EVERYTHING
-
-
-def _without_zero_limits(ir: GrammarIR) -> GrammarIR:
-    """A rule that may spend no token derives nothing."""
-    rules = [
-        dataclasses.replace(rule, productions=[Production(())], max_tokens=None)
-        if rule.max_tokens == 0
-        else rule
-        for rule in ir.rules
-    ]
-    return dataclasses.replace(ir, rules=rules)
-
-
-def _with_literal_tails(ir: GrammarIR) -> GrammarIR:
-    """``ir`` with one terminal for each text of a hidden tail, where these are few and short."""
-    rules = [dataclasses.replace(rule, productions=list(rule.productions)) for rule in ir.rules]
-    terminals = list(ir.terminals)
-    for index, terminal in enumerate(ir.terminals):
-        texts = _short_texts(terminal.tail) if terminal.hidden_tail and terminal.tail else None
-        if texts is None:
-            continue
-        body = _without_tail(terminal.regex, terminal.tail)
-        productions = []
-        for text in sorted(texts):
-            parts = Concat((body, Literal(text)))
-            regex = Intersection((terminal.regex, parts)) if body == EVERYTHING else parts
-            productions.append(Production((TerminalRef(len(terminals)),)))
-            terminals.append(dataclasses.replace(terminal, regex=regex, tail=Literal(text)))
-        for rule in rules[: len(ir.rules)]:
-            for at, production in enumerate(rule.productions):
-                symbols = tuple(
-                    RuleRef(len(rules)) if symbol == TerminalRef(index) else symbol
-                    for symbol in production.symbols
-                )
-                rule.productions[at] = dataclasses.replace(production, symbols=symbols)
-        rules.append(Rule("", productions))
-    return dataclasses.replace(ir, rules=rules, terminals=terminals)
-
-
-def _short_texts(regex: Regex) -> set[bytes] | None:
-    """All texts of a regex if they are at most 64 of at most 200 bytes, by trying bytes.
-
-    A regex with complements, intersections or remainders is not looked into.
-    """
-    if _may_be_empty(regex):
-        return None
-    todo = [(b"", normalise(regex))]
-    alphabet = range(256)
-    found: set[bytes] = set()
-    while todo:
-        text, residual = todo.pop()
-        if nullable(residual):
-            found.add(text)
-        longer = [(text + bytes((b,)), derivative(residual, b)) for b in alphabet]
-        todo += [(text, residual) for text, residual in longer if not is_empty(residual)]
-        if len(found) + len(todo) > 64 or len(text) > 200:
-            return None
-    return found
-
-
 def _matched(lexemes: Iterable[tuple[int, Regex]]) -> frozenset[int]:
     """The terminals that match what has been read. Before the first byte there are none."""
     return frozenset(terminal for terminal, residual in lexemes if nullable(residual))
@@ -1328,250 +957,3 @@ def _with_finished(scope: Scope, text: bytes) -> Scope:
 
 def _rests(texts: Iterable[bytes], beginning: bytes) -> frozenset[bytes]:
     return frozenset(t[len(beginning) :] for t in texts if t.startswith(beginning))
-
-
-# --------------------------------------------------------------------------------------------------
-# Tokens.
-
-
-class ReferenceVocabulary:
-    """Token texts in order, so that common beginnings are fed once."""
-
-    def __init__(
-        self, tokens: Sequence[bytes], eog: Collection[int], special: Collection[int] = ()
-    ) -> None:
-        """``tokens`` by id. Empty, special and end-of-generation tokens are no text."""
-        self.tokens = list(tokens)
-        self.eog = frozenset(eog)
-        self.special = frozenset(special)
-        no_text = self.eog | self.special
-        pairs = sorted(
-            (text, token) for token, text in enumerate(tokens) if text and token not in no_text
-        )
-        self._texts = [text for text, _ in pairs]
-        self._ids = [token for _, token in pairs]
-        # How many bytes each has in common with the one before it.
-        self._common = [0] * len(pairs)
-        for i in range(1, len(pairs)):
-            before, text = self._texts[i - 1], self._texts[i]
-            length = min(len(before), len(text))
-            self._common[i] = next((k for k in range(length) if before[k] != text[k]), length)
-
-    def ids(self, tokens: TokenSet) -> frozenset[int]:
-        """The ids that ``tokens`` stands for; the tokens that end a generation only by name."""
-        named: set[int] = set()
-        for name in map(str.encode, tokens.names):
-            marked = {t for t in self.eog | self.special if name and self.tokens[t] == name}
-            if not marked and not tokens.optional:
-                marked = {t for t, text in enumerate(self.tokens) if text == name}
-            named |= marked
-        for first, last in tokens.ranges:
-            named.update(range(first, last + 1))
-        everything = range(len(self.tokens))
-        return frozenset(set(everything) - named - self.eog if tokens.negated else named)
-
-    def text_of(self, token: int) -> bytes | None:
-        """The text that consuming ``token`` adds; None for a token that is no text."""
-        if not 0 <= token < len(self.tokens) or token in self.eog or token in self.special:
-            return None
-        return self.tokens[token] or None
-
-    def allowed(self, grammar: ReferenceGrammar, state: State | Ways) -> set[int]:
-        """The text tokens all of whose bytes ``grammar`` allows after ``state``."""
-        found: set[int] = set()
-        path: list[State | Ways] = [state]  # path[k] is the state after k bytes of the text before
-        index = 0
-        while index < len(self._texts):
-            text, common = self._texts[index], self._common[index]
-            del path[common + 1 :]
-            for byte in text[common:]:
-                after = grammar.step(path[-1], byte)
-                if after is None:
-                    # No text with this beginning is allowed. The next one that differs from it
-                    # has as much in common with it as with the last of them.
-                    index = self._first_without(text[: len(path)], index)
-                    break
-                path.append(after)
-            else:
-                found.add(self._ids[index])
-                index += 1
-        return found
-
-    def _first_without(self, beginning: bytes, index: int) -> int:
-        """The place of the first text from ``index`` on that does not begin like that."""
-        last = beginning.rstrip(b"\xff")
-        if not last:
-            return len(self._texts)
-        beyond = last[:-1] + bytes((last[-1] + 1,))
-        return bisect.bisect_left(self._texts, beyond, index)
-
-
-class ReferenceMatcher:
-    """The interface of ``llgx.Matcher`` as far as tests compare it."""
-
-    def __init__(
-        self,
-        ir: GrammarIR | ReferenceGrammar,
-        tokens: Sequence[bytes] | ReferenceVocabulary,
-        eog: Collection[int] = (),
-        special: Collection[int] = (),
-    ) -> None:
-        """A matcher at the beginning; prepared grammars and vocabularies may be shared."""
-        self.vocabulary = (
-            tokens
-            if isinstance(tokens, ReferenceVocabulary)
-            else ReferenceVocabulary(tokens, eog, special)
-        )
-        self.grammar = (
-            ir if isinstance(ir, ReferenceGrammar) else ReferenceGrammar(ir, self.vocabulary)
-        )
-        self.tokens: list[int] = []
-        self._kept: tuple[list[int], set[int]] | None = None  # the last mask, and after what
-        # One more than tokens; None once a token has ended the text.
-        self._states: list[State | Ways | None] = [self.grammar.start]
-
-    @property
-    def state(self) -> State | Ways | None:
-        """The state after the tokens so far, None after the end."""
-        return self._states[-1]
-
-    @property
-    def stop_reason(self) -> str | None:
-        """Why the matcher is stopped, None if it is not."""
-        if self.state is None:
-            return "eog"
-        if (
-            self.is_accepting()
-            and not self.grammar.followers(self.state)
-            and not self.grammar.takes(self.state)
-        ):
-            return "complete"
-        return "max_tokens" if self._is_spent() else None
-
-    def _is_spent(self) -> bool:
-        most = self.grammar.ir.max_tokens
-        return most is not None and len(self.tokens) >= most
-
-    def is_stopped(self) -> bool:
-        """Whether nothing but an end-of-generation token can come."""
-        return self.stop_reason is not None
-
-    def is_accepting(self) -> bool:
-        """Whether the text so far is complete."""
-        if self.state is None:
-            last = next(state for state in reversed(self._states) if state is not None)
-            return self.grammar.is_complete(last)
-        return self.grammar.is_complete(self.state)
-
-    def mask(self) -> set[int]:
-        """The ids of all tokens that may come next."""
-        if self.state is None or self._is_spent():
-            return set(self.vocabulary.eog)
-        self.grammar.now = len(self.tokens)
-        found = self.vocabulary.allowed(self.grammar, self.state) | self.grammar.takes(self.state)
-        if self.is_accepting() or self.grammar.eat(self.state)[1] is not None:
-            found |= self.vocabulary.eog
-        if not self.grammar.limited:
-            return found
-        # Where some tokens cut no derivation off, only these.
-        if self._kept is None or self._kept[0] != self.tokens:
-            kept = {token for token in found if not self._move(token)[2]} or found
-            self._kept = list(self.tokens), kept
-        return set(self._kept[1])
-
-    def _move(self, token: int) -> tuple[bool, State | Ways | None, bool]:
-        """Whether ``token`` leads on, the state after it, and whether that cuts a derivation."""
-        if self.state is None or self._is_spent():
-            return token in self.vocabulary.eog, None, False
-        self.grammar.now = len(self.tokens)
-        after: State | Ways | None = None
-        if token in self.vocabulary.eog:
-            after = self.grammar.eat(self.state)[1]
-            if after is None and self.is_accepting():
-                return True, None, False
-        if after is None:
-            after = self.grammar.take(self.state, token)
-        if after is None:
-            text = self.vocabulary.text_of(token)
-            after = None if text is None else self.grammar.run(text, self.state)
-        if after is None:
-            return False, None, False
-        return True, *self.grammar.expire(after, len(self.tokens) + 1)
-
-    def was_cut(self) -> bool:
-        """Whether one of the tokens has cut a derivation off."""
-        probe = ReferenceMatcher(self.grammar, self.vocabulary)
-        for token in self.tokens:
-            if probe._move(token)[2]:
-                return True
-            probe.consume(token)
-        return False
-
-    def _after(self, token: int) -> tuple[bool, State | Ways | None]:
-        """Whether ``token`` may come, and the state after it."""
-        fits, after, cut = self._move(token)
-        return fits and (not cut or token in self.mask()), after
-
-    def allows(self, token: int) -> bool:
-        """Whether ``token`` may come next."""
-        return self._after(token)[0]
-
-    def consume(self, token: int) -> None:
-        """Take ``token``, or raise :class:`RejectedError` and leave everything as it was."""
-        fits, after = self._after(token)
-        if not fits:
-            raise RejectedError(f"token {token} is not allowed")
-        self.tokens.append(token)
-        self._states.append(after)
-
-    def try_consume(self, tokens: Iterable[int]) -> int:
-        """Take tokens up to the first that is not allowed; how many were taken."""
-        taken = 0
-        for token in tokens:
-            if not self.allows(token):
-                break
-            self.consume(token)
-            taken += 1
-        return taken
-
-    def validate(self, tokens: Iterable[int]) -> int:
-        """How many tokens :meth:`try_consume` would take."""
-        return self.copy().try_consume(tokens)
-
-    def rollback(self, count: int) -> None:
-        """Undo the last ``count`` tokens."""
-        if not 0 <= count <= len(self.tokens):
-            raise ValueError(f"cannot undo {count} of {len(self.tokens)} tokens")
-        keep = len(self.tokens) - count
-        del self.tokens[keep:]
-        del self._states[keep + 1 :]
-
-    def reset(self) -> None:
-        """Undo all tokens."""
-        self.rollback(len(self.tokens))
-
-    def copy(self) -> ReferenceMatcher:
-        """An independent matcher in the same state."""
-        other = ReferenceMatcher(self.grammar, self.vocabulary)
-        other.tokens = list(self.tokens)
-        other._states = list(self._states)
-        return other
-
-    def forced_bytes(self, limit: int = 256) -> bytes:
-        """The bytes that must come next, as long as there is no choice: at most ``limit``."""
-        forced = bytearray()
-        state: State | Ways | None = self.state
-        self.grammar.now = len(self.tokens)
-        if not self.grammar.ir.forcing or self._is_spent():
-            return b""
-        while state is not None and len(forced) < limit and not self.grammar.is_complete(state):
-            if self.grammar.takes(state) or self.grammar.eat(state)[1] is not None:
-                break
-            if self.grammar.is_open(state):
-                break
-            followers = self.grammar.followers(state)
-            if len(followers) != 1:
-                break
-            forced.extend(followers)
-            state = self.grammar.step(state, forced[-1])
-        return bytes(forced)

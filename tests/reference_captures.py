@@ -13,15 +13,10 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from llgx.ir import RuleRef, TerminalRef
-from tests.reference import (
-    Ending,
-    ReferenceGrammar,
-    ReferenceMatcher,
-    State,
-    _matched,
-    condition_holds,
-    matches,
-)
+from tests.reference import Ending, ReferenceGrammar, State, _matched
+from tests.reference_matcher import ReferenceMatcher
+from tests.reference_parameters import condition_holds
+from tests.reference_regex import matches
 
 __all__ = ["CyclicError", "captures"]
 

@@ -38,13 +38,8 @@ from llgx.ir import (
     Terminal,
     TerminalRef,
 )
-from tests.reference import (
-    EmptyLanguageError,
-    ReferenceGrammar,
-    ReferenceVocabulary,
-    State,
-    Ways,
-)
+from tests.reference import EmptyLanguageError, ReferenceGrammar, State, Ways
+from tests.reference_matcher import ReferenceVocabulary
 
 __all__ = [
     "ALPHABET",

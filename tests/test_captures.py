@@ -27,8 +27,8 @@ from llgx.ir import (
     TokenSet,
 )
 from tests import campaign
-from tests.reference import ReferenceMatcher
 from tests.reference_captures import CyclicError, captures
+from tests.reference_matcher import ReferenceMatcher
 from tests.strategies import ANY_CHAR, byte_set, byte_tokens, plus, star
 
 EOS, MARK, AB = 256, 257, 258

@@ -22,7 +22,7 @@ from llgx.ir import (
     TerminalRef,
 )
 from llgx.limits import Limits
-from tests import campaign, reference, strategies
+from tests import campaign, reference_matcher, strategies
 from tests.campaign import Walk, compare_walk
 from tests.reference import ReferenceGrammar, TooWideError
 from tests.strategies import (
@@ -309,7 +309,7 @@ def test_a_role_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
         for seed in range(20):
             compare_walk(Walk(seed, plain, TOKENS, steps=30))
 
-    monkeypatch.setattr(reference, "ReferenceGrammar", Twin)
+    monkeypatch.setattr(reference_matcher, "ReferenceGrammar", Twin)
     with pytest.raises(campaign.Disagreement):
         all_walks()
 

@@ -23,7 +23,8 @@ import pytest
 
 import llgx
 from tests.campaign import ALL_CONFIGURATIONS, Configuration, allowed_tokens
-from tests.reference import ReferenceGrammar, ReferenceMatcher, ReferenceVocabulary
+from tests.reference import ReferenceGrammar
+from tests.reference_matcher import ReferenceMatcher, ReferenceVocabulary
 from tests.strategies import byte_tokens
 
 Case = dict[str, Any]

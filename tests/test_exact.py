@@ -23,16 +23,8 @@ from llgx.ir import (
 )
 from llgx.limits import Limits, Shortcuts
 from tests.campaign import Walk, compare_walk
-from tests.reference import (
-    EmptyLanguageError,
-    ReferenceGrammar,
-    TooWideError,
-    byte_classes,
-    derivative,
-    is_empty,
-    normalise,
-    nullable,
-)
+from tests.reference import EmptyLanguageError, ReferenceGrammar, TooWideError
+from tests.reference_regex import byte_classes, derivative, is_empty, normalise, nullable
 from tests.strategies import byte_tokens, made_exact, random_grammar, random_tokens
 
 SECOND = 5.0  # a second, on a machine that others use too

@@ -32,9 +32,10 @@ from llgx.ir import (
     Terminal,
     TerminalRef,
 )
-from tests import campaign, reference, strategies
+from tests import campaign, reference_matcher, strategies
 from tests.campaign import ALL_CONFIGURATIONS, Configuration, Walk, compare_walk, walk_of_seed
-from tests.reference import ReferenceGrammar, ReferenceMatcher, State, TooWideError
+from tests.reference import ReferenceGrammar, State, TooWideError
+from tests.reference_matcher import ReferenceMatcher
 from tests.strategies import (
     ANY_CHAR,
     IDENTIFIER,
@@ -317,7 +318,7 @@ def test_a_wrong_mask_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     ir = _of([sequence(b"1"), _COMMA])
     walk = Walk(0, ir, byte_tokens(), steps=3)
     compare_walk(walk)
-    monkeypatch.setattr(reference, "ReferenceGrammar", _WrongTwin)
+    monkeypatch.setattr(reference_matcher, "ReferenceGrammar", _WrongTwin)
     with pytest.raises(campaign.Disagreement, match="mask: missing"):
         compare_walk(walk)
 

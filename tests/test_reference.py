@@ -40,22 +40,10 @@ from llgx.ir import (
     TerminalRef,
 )
 from tests import ir_match, strategies
-from tests.reference import (
-    EmptyLanguageError,
-    ReferenceGrammar,
-    ReferenceMatcher,
-    ReferenceVocabulary,
-    RejectedError,
-    TooWideError,
-    can_continue,
-    condition_holds,
-    derivative,
-    evaluate,
-    is_empty,
-    matches,
-    normalise,
-    nullable,
-)
+from tests.reference import EmptyLanguageError, ReferenceGrammar, TooWideError
+from tests.reference_matcher import ReferenceMatcher, ReferenceVocabulary, RejectedError
+from tests.reference_parameters import condition_holds, evaluate
+from tests.reference_regex import can_continue, derivative, is_empty, matches, normalise, nullable
 from tests.strategies import either, plus, sequence, star
 
 A: Final = Literal(b"a")

@@ -15,7 +15,7 @@ from llgx._language import Language
 from llgx.errors import GrammarError, LimitError
 from llgx.limits import Limits
 from tests import ir_match
-from tests.reference import ReferenceMatcher, ReferenceVocabulary
+from tests.reference_matcher import ReferenceMatcher, ReferenceVocabulary
 
 ALPHABET = b"0123456789."
 MODULI = [1, 2, 3, 4, 5, 7, 8, 10, 12, 15, 16, 20, 25, 40, 75, 100, 125, 360, 1000, 1024]
