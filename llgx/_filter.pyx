@@ -40,8 +40,8 @@ from llgx._memory cimport (
 from llgx._regex cimport node_t, regex_derive, regex_nullable
 from llgx._residuals cimport residual_first, residual_last
 from llgx._scopes cimport (
-    frame_words, place_copy, place_is_tracked, place_load, place_step, place_store, set_roles,
-    state_roles,
+    frame_words, place_copy, place_is_tracked, place_load, place_step, place_store,
+    place_tightens, set_roles, state_roles,
 )
 from llgx._spans cimport spans_hold, spans_of, spans_text
 from llgx._texts cimport (
@@ -372,19 +372,19 @@ cdef uint64_t* _outside(Engine* engine, state_t state, const uint64_t* bits) noe
 
 
 cdef bint _try_tokens(
-    Engine* engine, row_t row, state_t state, bint fresh, const Spans* spans, const uint64_t* bits,
-    uint32_t* closes, texts_t* texts
+    Engine* engine, row_t row, state_t state, bint fresh, const Spans* spans, bint whole_only,
+    const uint64_t* bits, uint32_t* closes, texts_t* texts
 ) noexcept nogil:
     """Sort those tokens of a list that a mask allows into what was found. False with a fault set.
 
-    The list is in the order of the trie, so each token goes on from what it shares with the one
-    before.
+    ``whole_only``: tokens are of interest only for a whole distinct lexeme in them, of which
+    ``spans`` knows the first and last bytes. The list is in the order of the trie, so each token
+    goes on from what it shares with the one before.
     """
     cdef Scopes* scopes = engine.scopes
     cdef const uint8_t* text
     cdef const uint8_t* before = NULL
     cdef uint32_t i, token, at, length = 0, known = 0
-    cdef bint whole_only = spans == scopes.spans[0]
     cdef Trial* trials = <Trial*>malloc((engine.pool.longest + 1) * sizeof(Trial))
     cdef Trial* trial
     if trials == NULL:
@@ -453,14 +453,14 @@ cdef uint32_t _make_suspects(
     if spans.count > LONG_SPANS:
         left = _outside(engine, state, bits)
         if left != NULL:
-            _try_tokens(engine, row, state, fresh, spans, left, &closes, &texts)
+            _try_tokens(engine, row, state, fresh, spans, not scopes.finite, left, &closes, &texts)
         free(left)
     else:
-        _try_tokens(engine, row, state, fresh, spans, bits, &closes, &texts)
+        _try_tokens(engine, row, state, fresh, spans, not scopes.finite, bits, &closes, &texts)
     if engine.fault.code:
         return 0
     if scopes.spans[1] != NULL and not _try_tokens(
-        engine, row, state, fresh, scopes.spans[1], bits, &closes, &texts
+        engine, row, state, fresh, scopes.spans[1], False, bits, &closes, &texts
     ):
         return 0
     openings = <uint32_t>scopes.opening.size
@@ -602,10 +602,10 @@ cdef bint scopes_are_idle(
             or _is_tight(engine, words[0]):
         return False
     if known == 0 and words[2] == 0:
-        return True
+        return True  # no lexeme is in progress that a scope has to do with
     place = &scopes.places[0]
     place_load(engine, place, row, state, fresh, context)
-    if engine.fault.code or (
+    if engine.fault.code or place_tightens(engine, place) or (
         known and _suspects_needed(engine, place, scopes.lists.entries[known].words)
     ):
         return False
@@ -613,6 +613,21 @@ cdef bint scopes_are_idle(
         &scopes.texts, frame_words(scopes, place.frame)[1], place.text, place.size
     )
     return fresh or cursor.node == NONE
+
+
+cdef bint _remove_again(
+    Engine* engine, uint64_t key, uint32_t context, uint64_t* bits
+) noexcept nogil:
+    """Take out what was taken out of this mask before; False if it is not known."""
+    cdef Scopes* scopes = engine.scopes
+    cdef uint32_t i, known = map_get(&scopes.removals, key, context)
+    cdef const uint32_t* words
+    if known == NONE:
+        return False
+    words = scopes.lists.entries[known].words
+    for i in range(scopes.lists.entries[known].length):
+        bits[words[i] >> 6] &= ~(<uint64_t>1 << (words[i] & 63))
+    return True
 
 
 cdef int scopes_filter(
@@ -625,18 +640,17 @@ cdef int scopes_filter(
     cdef Scopes* scopes = engine.scopes
     cdef Place* place = &scopes.places[0]
     cdef uint64_t key = _key(row, state, fresh)
-    cdef uint32_t known, i
-    cdef const uint32_t* words
+    cdef uint32_t known
     cdef TextCursor cursor
     cdef bint tight = _is_tight(engine, scopes.contexts.entries[context].words[0])
-    if tight:
-        known = map_get(&scopes.removals, key, context)
-        if known != NONE:
-            words = scopes.lists.entries[known].words
-            for i in range(scopes.lists.entries[known].length):
-                bits[words[i] >> 6] &= ~(<uint64_t>1 << (words[i] & 63))
-            return 0
+    if tight and _remove_again(engine, key, context, bits):
+        return 0
     place_load(engine, place, row, state, fresh, context)
+    if not tight and place_tightens(engine, place):
+        # A token that holds no distinct lexeme may end the one in progress, the last of a few.
+        tight = True
+        if _remove_again(engine, key, context, bits):
+            return 0
     scopes.noting = tight
     if not tight:
         _filter_suspects(engine, place, bits)

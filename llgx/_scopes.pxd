@@ -23,6 +23,7 @@ cdef uint32_t place_store(Engine* engine, Place* place) noexcept nogil
 cdef void place_copy(Engine* engine, Place* place, const Place* source) noexcept nogil
 cdef bint place_step(Engine* engine, Place* place, uint8_t byte) noexcept nogil
 cdef bint place_accepts(Engine* engine, const Place* place) noexcept nogil
+cdef bint place_tightens(Engine* engine, const Place* place) noexcept nogil
 cdef bint place_is_tracked(Engine* engine, const Place* place) noexcept nogil
 cdef uint32_t place_followers(
     Engine* engine, const Place* place, uint8_t* byte

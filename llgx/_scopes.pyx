@@ -389,6 +389,26 @@ cdef uint32_t _with_text(
     return _frame(engine, words[0], texts, flags, words[3])
 
 
+cdef bint place_tightens(Engine* engine, const Place* place) noexcept nogil:
+    """Whether the scope is tight once the lexeme in progress has ended, where the next byte may end
+    it. May set a fault."""
+    cdef Scopes* scopes = engine.scopes
+    cdef const uint8_t* lexeme = place.text + place.pending
+    cdef uint32_t length = <uint32_t>(place.size - place.pending)
+    cdef set_t emitted = engine.lexer.states[place.state].accept
+    cdef texts_t texts
+    if not scopes.finite or place.fresh or emitted == NO_SET \
+            or not set_roles(engine, emitted) & ROLE_DISTINCT:
+        return False
+    texts = texts_insert(
+        &scopes.texts, frame_words(scopes, place.frame)[1], lexeme, length
+    )
+    if texts == NONE:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return False
+    return _is_tight(engine, texts, lexeme, length)
+
+
 cdef bint _trace(Engine* engine, const Place* place, set_t emitted) noexcept nogil:
     """Note the end of a lexeme, where that is wanted."""
     if place == engine.scopes.traced and words_push(&engine.scopes.ended, emitted) < 0:

@@ -421,3 +421,23 @@ def test_a_text_that_begins_another_used_up_one(order: str) -> None:
     assert [texts[token] for token in matcher.allowed_tokens()] == [b"b"]
     matcher.consume(1)
     assert matcher.allowed_tokens() == [4]  # all three are used
+
+
+@pytest.mark.parametrize("order", ["ab b a", "b ab a", "a b ab", "b a ab", "ab a b"])
+def test_the_last_of_a_few_is_ended_by_nothing_that_asks_for_another(order: str) -> None:
+    """What ends a lexeme need not hold one: all masks are what ``allows`` says."""
+    words = Alternation((Literal(b"a"), Literal(b"b"), Literal(b"ab")))
+    terminals = [Terminal("ITEM", words, distinct=True), Terminal("COMMA", Literal(b","))]
+    again = Production((RuleRef(0), TerminalRef(1), TerminalRef(0)))
+    ir = GrammarIR(
+        rules=[Rule("start", [again, Production(())])], terminals=terminals, start=0, skip=[-1]
+    )
+    texts = [b"a", b"b", b",", b",a", b"b,", b"ab,", b",,", b",b,", b""]
+    vocabulary = llgx.Vocabulary.from_tokens(texts, eog=[8])
+    matcher = llgx.Matcher(llgx.Grammar(ir).compile(vocabulary))
+    for byte in "".join(f",{word}" for word in order.split()).encode():
+        for _ in range(2):  # the second time from what is kept
+            allowed = matcher.allowed_tokens()
+            assert allowed == [token for token in range(len(texts)) if matcher.allows(token)]
+        matcher.consume(texts.index(bytes((byte,))))
+    assert matcher.allowed_tokens() == [8]
