@@ -44,7 +44,6 @@ from llgx.ir import (
     Condition,
     GrammarIR,
     Literal,
-    Regex,
     Rule,
     RuleRef,
     Symbol,
@@ -53,14 +52,14 @@ from llgx.ir import (
 )
 from tests.reference_parameters import condition_holds, evaluate
 from tests.reference_regex import (
+    Residual,
     byte_classes,
-    can_continue,
-    derivative,
     is_empty,
     is_within,
     nonempty,
     normalise,
     nullable,
+    residual_of,
 )
 from tests.reference_rewrites import with_literal_tails, without_tail, without_zero_limits
 
@@ -186,7 +185,7 @@ class State:
     row: Row
     begin: frozenset[int]
     skips: frozenset[int]
-    lexemes: frozenset[tuple[int, Regex]]
+    lexemes: frozenset[tuple[int, Residual]]
     partial: bool
     scopes: tuple[Scope, ...] = (Scope(),)
     text: bytes = b""
@@ -383,7 +382,7 @@ class ReferenceGrammar:
         row: Row,
         begin: frozenset[int],
         skips: frozenset[int],
-        lexemes: frozenset[tuple[int, Regex]],
+        lexemes: frozenset[tuple[int, Residual]],
         partial: bool,
         scopes: tuple[Scope, ...],
         text: bytes = b"",
@@ -396,7 +395,9 @@ class ReferenceGrammar:
             self._states[key] = State(*key)
         return self._states[key]
 
-    def _needs_text(self, lexemes: Iterable[tuple[int, Regex]], scopes: tuple[Scope, ...]) -> bool:
+    def _needs_text(
+        self, lexemes: Iterable[tuple[int, Residual]], scopes: tuple[Scope, ...]
+    ) -> bool:
         terminals = [self.ir.terminals[t] for t, _ in lexemes]
         return self._scoped and (
             any(scope.text is not None for scope in scopes)
@@ -412,7 +413,7 @@ class ReferenceGrammar:
     ) -> State:
         """The state before the first byte of a lexeme."""
         terminals = (begin | skips) - self._token_ids.keys()
-        lexemes = frozenset((t, self._lexemes[t]) for t in terminals)
+        lexemes = frozenset((t, residual_of(self._lexemes[t])) for t in terminals)
         return self._state(row, begin, skips, lexemes, False, scopes)
 
     def _emit(self, state: State, terminals: frozenset[int], lexeme: bytes) -> State | None:
@@ -485,7 +486,7 @@ class ReferenceGrammar:
                 if state.partial:
                     return True
             elif not self.ir.terminals[terminal].distinct or not is_within(
-                residual, _rests(state.scopes[-1].finished, state.text)
+                residual.regex, _rests(state.scopes[-1].finished, state.text)
             ):
                 return True
         return False
@@ -552,9 +553,9 @@ class ReferenceGrammar:
         ids = set().union(*(self._token_ids[t] for t in terminals))
         return {token for token in ids if self.take(state, token) is not None}
 
-    def _derive(self, state: State, byte: int) -> frozenset[tuple[int, Regex]]:
-        derived = ((t, derivative(residual, byte)) for t, residual in state.lexemes)
-        return frozenset((t, residual) for t, residual in derived if not is_empty(residual))
+    def _derive(self, state: State, byte: int) -> frozenset[tuple[int, Residual]]:
+        derived = ((t, residual.after(byte)) for t, residual in state.lexemes)
+        return frozenset((t, residual) for t, residual in derived if residual is not None)
 
     def step(self, state: AnyState, byte: int) -> AnyState | None:
         """The state after ``byte``, None where the grammar does not allow it."""
@@ -580,7 +581,7 @@ class ReferenceGrammar:
         after: set[State] = set()
         for state in ways.states:
             lexemes = self._derive(state, byte)
-            if any(can_continue(residual) for _, residual in lexemes):
+            if any(residual.can_continue() for _, residual in lexemes):
                 after.add(
                     self._state(state.row, state.begin, state.skips, lexemes, True, state.scopes)
                 )
@@ -680,7 +681,7 @@ class ReferenceGrammar:
             lazy = frozenset(t for t in lazy if self._hidden_length(t) == hidden)
             trace.append(Ending(current, self._kept(current, lazy, text), 1, 1))
             return self._unless_dead(self._emit(current, lazy, text))
-        if len(matched) == len(lexemes) and not any(can_continue(r) for _, r in lexemes):
+        if len(matched) == len(lexemes) and not any(r.can_continue() for _, r in lexemes):
             trace.append(Ending(current, self._kept(current, matched, text), 1, 1))
             return self._unless_dead(self._emit(current, matched, text))
         started = (current.started if current.partial else self.now) if self._limits else None
@@ -761,7 +762,7 @@ class ReferenceGrammar:
                         return after, cut
                 elif lexemes:
                     matched = _matched(lexemes)
-                    if len(matched) < len(lexemes) or any(can_continue(r) for _, r in lexemes):
+                    if len(matched) < len(lexemes) or any(r.can_continue() for _, r in lexemes):
                         if self._holds(after):
                             return after, cut
                     else:
@@ -946,9 +947,9 @@ class ReferenceGrammar:
         return state is not None and self.is_complete(state)
 
 
-def _matched(lexemes: Iterable[tuple[int, Regex]]) -> frozenset[int]:
+def _matched(lexemes: Iterable[tuple[int, Residual]]) -> frozenset[int]:
     """The terminals that match what has been read. Before the first byte there are none."""
-    return frozenset(terminal for terminal, residual in lexemes if nullable(residual))
+    return frozenset(terminal for terminal, residual in lexemes if residual.nullable)
 
 
 def _with_finished(scope: Scope, text: bytes) -> Scope:

@@ -28,6 +28,7 @@ from tests.remainders import BYTES, derive_remainder, remainder_is_nullable
 
 __all__ = [
     "EVERYTHING",
+    "Residual",
     "byte_classes",
     "can_continue",
     "derivative",
@@ -39,6 +40,7 @@ __all__ = [
     "nonempty",
     "normalise",
     "nullable",
+    "residual_of",
 ]
 
 EVERYTHING: Final = Complement(EMPTY)
@@ -241,6 +243,41 @@ def can_continue(regex: Regex) -> bool:
     return any(not is_empty(derivative(regex, byte)) for byte in alphabet)
 
 
+class Residual:
+    """A normalised regex and what has been asked of it: what is left of a terminal.
+
+    Compared by identity, so that a set of residuals costs no walk over their trees; equal regexes
+    have one residual, :func:`residual_of` sees to that.
+    """
+
+    __slots__ = ("_after", "_can_continue", "nullable", "regex")
+
+    def __init__(self, regex: Regex) -> None:
+        self.regex = regex
+        self.nullable = nullable(regex)
+        self._after: dict[int, Residual | None] = {}
+        self._can_continue: bool | None = None
+
+    def after(self, byte: int) -> Residual | None:
+        """What is left after ``byte``, None where that is nothing."""
+        if byte not in self._after:
+            regex = derivative(self.regex, byte)
+            self._after[byte] = None if is_empty(regex) else residual_of(regex)
+        return self._after[byte]
+
+    def can_continue(self) -> bool:
+        """Whether a text of at least one byte is left."""
+        if self._can_continue is None:
+            self._can_continue = can_continue(self.regex)
+        return self._can_continue
+
+
+@functools.cache
+def residual_of(regex: Regex) -> Residual:
+    """The residual of a normalised ``regex``."""
+    return Residual(regex)
+
+
 def is_within(regex: Regex, texts: frozenset[bytes]) -> bool:
     """Whether a normalised ``regex`` matches nothing but some of ``texts``."""
     return is_empty(_intersection((regex, Complement(_alternation(map(Literal, texts))))))
@@ -261,5 +298,6 @@ def matches(regex: Regex, text: bytes) -> bool:
 
 def forget() -> None:
     """Empty the memories of the functions above, for runs over very many regexes."""
-    for function in (_order, normalise, nullable, derivative, is_empty, can_continue):
+    memories = (_order, normalise, nullable, derivative, is_empty, can_continue, residual_of)
+    for function in memories:
         function.cache_clear()
