@@ -137,6 +137,7 @@ cdef struct Scopes:
     uint8_t* roles       # by terminal
     bint unique          # some scope is unique
     bint finite          # what is left of some distinct terminal may be finite
+    bint mixed           # a distinct lexeme may begin as one that opens a scope does
     uint8_t* endless     # by terminal: it never is
     bint noting          # filters keep what they remove in ``found``
     uint32_t limit

@@ -9,6 +9,8 @@ shared by all matchers of a grammar, as rows and lexer states are. A lazy termin
 other here, and a match that may be white space or something else is both.
 
 Invariant: every pair can go on, or its row accepts; so the empty configuration is a byte refused.
+White space stands before a lexeme, never at the end of a text: the row after it is the row before
+it, so a flag of the pair says that a text cannot end there.
 A pair at the beginning of a lexeme has the start state of its row.
 
 Cost: a known byte is two loads; a new one is a lexer step and some scans per pair. Pairs are few
@@ -30,7 +32,11 @@ from llgx._memory cimport (
 )
 
 cdef enum:
-    BEGINNING = 0x80000000  # flag beside a pair's lexer state: at the beginning of a lexeme
+    # Flags beside a pair's lexer state: at the beginning of a lexeme; what came last was white space,
+    # which stands before something and ends no text.
+    BEGINNING = 0x80000000
+    SKIPPED = 0x40000000
+    STATE = 0x3FFFFFFF
 
 
 cdef Exact* exact_new() noexcept nogil:
@@ -114,11 +120,12 @@ cdef void _add_pair(Engine* engine, row_t row, uint32_t state) noexcept nogil:
         fault_set(&engine.fault, FAULT_MEMORY)
 
 
-cdef void _add_row(Engine* engine, row_t row) noexcept nogil:
-    """Add the beginning of a lexeme at ``row``, if anything may come or end there."""
+cdef void _add_row(Engine* engine, row_t row, uint32_t skipped) noexcept nogil:
+    """Add the beginning of a lexeme at ``row``, if anything may come or end there. ``skipped`` is
+    the flag, or 0."""
     cdef state_t state = row_state(&engine.parser, row)
-    if state != DEAD or row_accepts(&engine.parser, row):
-        _add_pair(engine, row, state | BEGINNING)
+    if state != DEAD or (not skipped and row_accepts(&engine.parser, row)):
+        _add_pair(engine, row, state | BEGINNING | skipped)
 
 
 cdef void _end_lexeme(Engine* engine, row_t row, set_t matched) noexcept nogil:
@@ -130,7 +137,7 @@ cdef void _end_lexeme(Engine* engine, row_t row, set_t matched) noexcept nogil:
     cdef int skip
     cdef set_t part
     if not engine.lexer.set_is_skip[matched]:
-        _add_row(engine, parser_scan(&engine.parser, row, matched))
+        _add_row(engine, parser_scan(&engine.parser, row, matched), 0)
         return
     for skip in range(2):
         chosen.size = 0
@@ -145,13 +152,13 @@ cdef void _end_lexeme(Engine* engine, row_t row, set_t matched) noexcept nogil:
         part = lexer_set(&engine.lexer, chosen.at, <uint32_t>chosen.size)
         if engine.fault.code:
             return
-        _add_row(engine, parser_scan(&engine.parser, row, part))
+        _add_row(engine, parser_scan(&engine.parser, row, part), SKIPPED if skip else 0)
 
 
 cdef int exact_begin(Engine* engine) noexcept nogil:
     """Make FIRST_CONFIG once the parser has its first row; -1 with a fault set."""
     engine.exact.pairs.size = 0
-    _add_row(engine, FIRST_ROW)
+    _add_row(engine, FIRST_ROW, 0)
     return -1 if _config(engine) != FIRST_CONFIG else 0
 
 
@@ -166,7 +173,7 @@ cdef uint32_t _fill(Engine* engine, uint32_t config, uint32_t byte_class) noexce
     cdef uint32_t* row
     exact.pairs.size = 0
     for i in range(0, length, 2):
-        target = lexer_step(&engine.lexer, words[i + 1] & ~(<uint32_t>BEGINNING), byte)
+        target = lexer_step(&engine.lexer, words[i + 1] & STATE, byte)
         if target == DEAD:
             continue
         if engine.lexer.states[target].accept != NO_SET:
@@ -209,7 +216,8 @@ cdef bint exact_accepts(Engine* engine, uint32_t config) noexcept nogil:
     cdef const uint32_t* words = engine.exact.configs.entries[config].words
     cdef uint32_t i
     for i in range(0, engine.exact.configs.entries[config].length, 2):
-        if words[i + 1] & BEGINNING and row_accepts(&engine.parser, words[i]):
+        if words[i + 1] & (BEGINNING | SKIPPED) == <uint32_t>BEGINNING \
+                and row_accepts(&engine.parser, words[i]):
             return True
     return False
 
@@ -219,7 +227,7 @@ cdef bint exact_ends(Engine* engine, uint32_t config) noexcept nogil:
     cdef const uint32_t* words = engine.exact.configs.entries[config].words
     cdef uint32_t i
     for i in range(0, engine.exact.configs.entries[config].length, 2):
-        if words[i + 1] & ~(<uint32_t>BEGINNING) != DEAD:
+        if words[i + 1] & STATE != DEAD:
             return False
     return True
 
@@ -233,7 +241,7 @@ cdef uint32_t exact_terminals(
     cdef uint32_t i, j, count = 0
     cdef state_t state
     for i in range(0, engine.exact.configs.entries[config].length, 2):
-        state = pairs[i + 1] & ~(<uint32_t>BEGINNING)
+        state = pairs[i + 1] & STATE
         words = engine.lexer.vectors.entries[state].words
         for j in range(0, engine.lexer.vectors.entries[state].length, 2):
             count += not found[words[j]]

@@ -257,6 +257,9 @@ cdef bint _ask_spans(Engine* engine) noexcept nogil:
             residual_first(&engine.lexer.rx, node, openings)
     if engine.fault.code:
         return False
+    scopes.mixed = False
+    for i in range(8):
+        scopes.mixed = scopes.mixed or (first[i] & openings[i]) != 0
     scopes.spans[0] = spans_of(engine.pool, first, last, single)
     if scopes.unique:
         scopes.spans[1] = spans_of(engine.pool, openings, openings, True)
@@ -280,9 +283,9 @@ cdef struct Trial:       # what the beginning of a token does, scopes left aside
     uint32_t begin       # where the lexeme in progress begins in the token, NONE: before it
     uint32_t closes      # scopes closed
     uint32_t opens       # scopes opened
-    bint ended           # a distinct lexeme ended in it, or a unique scope
-    bint reopened        # a scope was opened after that
-    bint repeats         # it may end two equal distinct lexemes, or use up what may follow
+    bint ended           # a distinct lexeme ended in it, or a scope of a unique one
+    bint finished        # something ended in it that a scope opened after it may have to differ from
+    bint repeats         # it may end or begin two equal items, or use up what may follow
     bint whole           # it holds a distinct lexeme
 
 
@@ -320,13 +323,14 @@ cdef void _try_byte(
                     trial.whole = True
                     trial.repeats = trial.repeats or trial.ended
                 trial.ended = True
+                trial.finished = trial.finished or scopes.mixed
             if roles & ROLE_OPEN:
                 trial.opens += 1
-                trial.reopened = trial.reopened or (scopes.unique and trial.ended)
+                trial.repeats = trial.repeats or (scopes.unique and trial.finished)
             elif roles & ROLE_CLOSE:
                 trial.closes += 1
-                trial.repeats = trial.repeats or trial.reopened
                 trial.ended = trial.ended or scopes.unique  # its text is finished
+                trial.finished = trial.finished or scopes.unique
         trial.begin = at + stage
         target = row_state(&engine.parser, trial.row)
         if stage == 0:

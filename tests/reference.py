@@ -251,6 +251,7 @@ class ReferenceGrammar:
         skips = self._skips(row.allowed) if ir.initial_skip else frozenset()
         first = self._begin(row, row.allowed, skips)
         self._ways: dict[frozenset[State], Ways] = {}
+        self._unfinished_rows: dict[Row, Row] = {}
         self.start: State | Ways = self._ways_of({first}) if ir.exact else first
 
     # ---- parser
@@ -577,6 +578,12 @@ class ReferenceGrammar:
             raise TooWideError(f"more than {_WAYS} ways to read a text")
         return self._ways.setdefault(alive, Ways(alive))
 
+    def _unfinished(self, row: Row) -> Row:
+        """``row`` where no text ends."""
+        if row.complete and row not in self._unfinished_rows:
+            self._unfinished_rows[row] = dataclasses.replace(row, complete=False)
+        return self._unfinished_rows.get(row, row)
+
     def _exact_step(self, ways: Ways, byte: int) -> Ways | None:
         after: set[State] = set()
         for state in ways.states:
@@ -588,6 +595,10 @@ class ReferenceGrammar:
             for terminal in _matched(lexemes):
                 ended = self._emit(state, frozenset((terminal,)), b"")
                 assert ended is not None  # nothing is distinct here
+                if terminal in state.skips:
+                    # White space stands before something: no text ends with it.
+                    row = self._unfinished(ended.row)
+                    ended = self._begin(row, ended.begin, ended.skips, ended.scopes)
                 after.add(ended)
         found = self._ways_of(after)
         return found if found.states else None

@@ -441,3 +441,55 @@ def test_the_last_of_a_few_is_ended_by_nothing_that_asks_for_another(order: str)
             assert allowed == [token for token in range(len(texts)) if matcher.allows(token)]
         matcher.consume(texts.index(bytes((byte,))))
     assert matcher.allowed_tokens() == [8]
+
+
+def test_a_token_that_ends_an_item_and_begins_the_only_other() -> None:
+    """Items are objects without members, of which there is one: ``}`` may come, ``}{`` may not,
+    nor what begins as a whole item in a token does."""
+    terminals = [
+        Terminal("LIST", Literal(b"["), scope="open", unique=True),
+        Terminal("OPEN", Literal(b"{"), scope="open"),
+        Terminal("CLOSE", Literal(b"}"), scope="close", unique=True),
+        Terminal("END", Literal(b"]"), scope="close"),
+    ]
+    item = RuleRef(1)
+    rules = [
+        Rule("start", [Production((TerminalRef(0), RuleRef(2), TerminalRef(3)))]),
+        Rule("item", [Production((TerminalRef(1), TerminalRef(2)))]),
+        Rule("items", [Production((item,)), Production((item, item))]),
+    ]
+    ir = GrammarIR(rules=rules, terminals=terminals, start=0, skip=[-1])
+    texts = [b"[", b"{", b"}", b"]", b"}{", b"{}{", b"[{}{", b"{}", b"}]", b"[{", b""]
+    vocabulary = llgx.Vocabulary.from_tokens(texts, eog=[len(texts) - 1])
+    matcher = llgx.Matcher(llgx.Grammar(ir).compile(vocabulary))
+    expected = [[b"[", b"[{"], [b"{", b"{}"], [b"}", b"}]"], [b"]"], [b""]]
+    for token, allowed in zip([0, 1, 2, 3, None], expected, strict=True):
+        assert [texts[token] for token in matcher.allowed_tokens()] == allowed
+        if token is not None:
+            matcher.consume(token)
+
+
+def test_a_scalar_item_that_is_an_opening_too() -> None:
+    """Where items may be told apart only by what follows the same first byte, tokens that hold one
+    of each are looked at too."""
+    terminals = [
+        Terminal("LIST", Literal(b"["), scope="open", unique=True),
+        Terminal("WORD", Literal(b"xy"), distinct=True),
+        Terminal("OPEN", Literal(b"x"), scope="open"),
+        Terminal("CLOSE", Literal(b"y"), scope="close", unique=True),
+        Terminal("COMMA", Literal(b",")),
+    ]
+    rules = [
+        Rule("start", [Production((TerminalRef(0), TerminalRef(1), TerminalRef(4), RuleRef(1)))]),
+        Rule("item", [Production((TerminalRef(2), TerminalRef(3)))]),
+    ]
+    ir = GrammarIR(rules=rules, terminals=terminals, start=0, skip=[-1])
+    texts = [b"[", b"xy", b"x", b"y", b",", b"y,", b"y,x", b"xy,x", b""]
+    vocabulary = llgx.Vocabulary.from_tokens(texts, eog=[8])
+    matcher = llgx.Matcher(llgx.Grammar(ir).compile(vocabulary))
+    for token in [0, 2]:
+        matcher.consume(token)
+        assert matcher.allowed_tokens() == [
+            token for token in range(len(texts)) if matcher.allows(token)
+        ]
+        assert not {6, 7} & set(matcher.allowed_tokens())

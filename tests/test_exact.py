@@ -64,6 +64,16 @@ CASES = {
         ["ab", "a b", "a  b", "a   b"],
         [" ab", "ab "],
     ),
+    "white space ends no text": (
+        'start: WORD? LETTER\nWORD: /[a-z0-9]+/\nLETTER: /[a-z]/\n%ignore " "',
+        ["a", "ab", "a b", "1  a"],
+        ["a ", "ab ", "a b ", " a", " "],
+    ),
+    "white space ends no text that may go on": (
+        'start: "a" "b"?\n%ignore " "',
+        ["a", "ab", "a b"],
+        ["a ", "ab "],
+    ),
     "white space once": (
         '%llguidance {"ignore_once": true}\nstart: "a" "b"\n%ignore " "',
         ["ab", "a b"],
