@@ -51,6 +51,7 @@ cdef class CompiledGrammar:
         uint8_t* is_nullable
     ) except -1
     cdef dict _resolve_tokens(self, ir, set terminals)
+    cdef dict _common_trees(self, ir)
     cdef int _lower_terminals(
         self, ir, list terminals, list order, uint8_t* is_empty, uint8_t* is_nullable
     ) except -1

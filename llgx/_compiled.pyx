@@ -22,6 +22,8 @@ from cpython.pythread cimport (
     NOWAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock,
 )
 
+from llgx._byte_classes cimport regex_freeze_classes
+from llgx._common cimport CommonRegexes, common_regexes
 from llgx._earley cimport FIRST_ROW, Production, row_dead
 from llgx._emptiness cimport regex_is_live
 from llgx._engine cimport (
@@ -35,7 +37,7 @@ from llgx._lower cimport raise_fault, regex_lower
 from llgx._memory cimport NONE, Fault
 from llgx._parameters cimport Cond, Expr
 from llgx._regex cimport (
-    ALL, EMPTY, Regex, node_t, regex_freeze_classes, regex_nonempty, regex_nullable,
+    ALL, EMPTY, Regex, node_t, regex_nonempty, regex_nullable,
 )
 from llgx._scopes cimport scopes_count, scopes_new
 from llgx._sequence cimport program_acquire, program_release
@@ -43,7 +45,7 @@ from llgx._sequence cimport program_acquire, program_release
 from llgx import ir as _ir
 from llgx.arguments import check_type
 from llgx.errors import GrammarError, LimitError
-from llgx.limits import Limits, Shortcuts
+from llgx.limits import DEFAULT_LIMITS, Limits, Shortcuts
 from llgx.special_literals import special_literals
 from llgx.stops import expand_stops, without_tail
 from llgx.token_sets import resolve_tokens, special_names
@@ -364,12 +366,21 @@ cdef class CompiledGrammar:
         sets.at[len(ir.terminals)] = at
         return found
 
+    cdef dict _common_trees(self, ir):
+        """Begin with the nodes of trees that other grammars have too; what is known of trees."""
+        cdef CommonRegexes common
+        if not ir.common or not self.shortcuts.common_regexes or self.limits is not DEFAULT_LIMITS:
+            return {}
+        common = common_regexes(self.trie, ir.common, self.engine.lexer.rx.through_and)
+        common.copy_to(&self.engine.lexer.rx)
+        return common.memo.copy()
+
     cdef int _lower_terminals(
         self, ir, list terminals, list order, uint8_t* is_empty, uint8_t* is_nullable
     ) except -1:
         """Set the lexer's terminals; mark those that are nullable and those with no longer match.
         """
-        cdef dict memo = {}
+        cdef dict memo = self._common_trees(ir)
         cdef node_t node
         cdef uint32_t index
         cdef bint exact = ir.exact

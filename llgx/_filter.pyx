@@ -250,9 +250,10 @@ cdef bint _ask_spans(Engine* engine) noexcept nogil:
         if scopes.roles[terminal] & ROLE_DISTINCT:
             residual_first(&engine.lexer.rx, node, first)
             residual_last(&engine.lexer.rx, node, last, 0)
-            for i in range(engine.lexer.rx.class_count):
-                if regex_nullable(&engine.lexer.rx, regex_derive(&engine.lexer.rx, node, i)):
-                    single = True
+            if engine.lexer.rx.info[node].least <= 1:
+                for i in range(engine.lexer.rx.class_count):
+                    if regex_nullable(&engine.lexer.rx, regex_derive(&engine.lexer.rx, node, i)):
+                        single = True
         if scopes.roles[terminal] & ROLE_OPEN:
             residual_first(&engine.lexer.rx, node, openings)
     if engine.fault.code:

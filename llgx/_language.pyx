@@ -17,8 +17,9 @@ from libc.stdint cimport uint32_t
 from llgx._emptiness cimport regex_is_live
 from llgx._lower cimport raise_fault, regex_lower
 from llgx._memory cimport FAULT_EMPTINESS, Fault, fault_set, words_push
+from llgx._byte_classes cimport regex_freeze_classes
 from llgx._regex cimport (
-    ALL, EMPTY, Regex, node_t, regex_and, regex_derive, regex_free, regex_freeze_classes,
+    ALL, EMPTY, Regex, node_t, regex_and, regex_derive, regex_free,
     regex_init, regex_not, regex_nullable,
 )
 

@@ -26,6 +26,7 @@ from llgx._builder cimport (
     builder_bitset, builder_densify, builder_finish, builder_open, builder_put,
     builder_put_builder, builder_put_mask, builder_remove_bits,
 )
+from llgx._common cimport regex_measure
 from llgx._earley cimport (
     parser_begin, parser_free, parser_init, parser_scan, row_accepts, row_dead, row_state, row_t,
 )
@@ -63,12 +64,7 @@ cdef int engine_init(Engine* engine, TablePool* pool, uint32_t terminals) noexce
     engine.heavy = 768
     if lexer_init(&engine.lexer, terminals, &engine.fault) < 0:
         return -1
-    engine.lexer.rx.saturation = pool.longest
-    engine.lexer.rx.text = pool.text
-    engine.lexer.rx.text_at = pool.text_at
-    engine.lexer.rx.long_tokens = pool.long_tokens
-    engine.lexer.rx.long_count = pool.long_count
-    engine.lexer.rx.long_rest = pool.long_rest
+    regex_measure(&engine.lexer.rx, pool)
     if parser_init(&engine.parser, &engine.lexer, &engine.fault) < 0:
         return -1
     return 0

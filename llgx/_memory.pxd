@@ -242,6 +242,31 @@ cdef inline size_t interner_bytes(const Interner* self) noexcept nogil:
     return self.arena.total + self.room * sizeof(Entry) + (self.mask + 1) * sizeof(uint32_t)
 
 
+cdef inline int interner_copy(Interner* self, const Interner* source) noexcept nogil:
+    """Make ``self``, which is empty, hold the same sequences under the same ids; -1 when memory is
+    out. Then it is to be freed as ever."""
+    cdef uint32_t i
+    cdef size_t total = 0
+    cdef uint32_t* words
+    for i in range(source.count):
+        total += source.entries[i].length
+    self.entries = <Entry*>malloc((source.room + 1) * sizeof(Entry))
+    self.slots = <uint32_t*>malloc((source.mask + 1) * sizeof(uint32_t))
+    words = <uint32_t*>arena_take(&self.arena, total * sizeof(uint32_t))
+    if self.entries == NULL or self.slots == NULL or words == NULL:
+        return -1
+    memcpy(self.slots, source.slots, (source.mask + 1) * sizeof(uint32_t))
+    memcpy(self.entries, source.entries, source.count * sizeof(Entry))
+    for i in range(source.count):
+        memcpy(words, source.entries[i].words, source.entries[i].length * sizeof(uint32_t))
+        self.entries[i].words = words
+        words += source.entries[i].length
+    self.count = source.count
+    self.room = source.room
+    self.mask = source.mask
+    return 0
+
+
 cdef inline void interner_free(Interner* self) noexcept nogil:
     arena_free(&self.arena)
     free(self.entries)
@@ -318,6 +343,19 @@ cdef inline int map_put(Map* self, uint64_t high, uint64_t low, uint32_t value) 
     self.slots[at].low = low
     self.slots[at].value = value
     self.count += 1
+    return 0
+
+
+cdef inline int map_copy(Map* self, const Map* source) noexcept nogil:
+    """Make ``self``, which is empty, hold the same; -1 when memory is out."""
+    if source.slots == NULL:
+        return 0
+    self.slots = <Slot*>malloc((source.mask + 1) * sizeof(Slot))
+    if self.slots == NULL:
+        return -1
+    memcpy(self.slots, source.slots, (source.mask + 1) * sizeof(Slot))
+    self.mask = source.mask
+    self.count = source.count
     return 0
 
 

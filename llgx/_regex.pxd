@@ -75,6 +75,7 @@ cdef struct Regex:
     uint8_t classes[256] # byte -> class; bytes of one class behave alike in every node
     uint8_t sample[256]  # class -> one of its bytes
     uint32_t class_count
+    uint32_t classed       # nodes whose bytes the classes tell apart: those with a lesser id
     uint32_t node_limit
     uint32_t depth_limit
     uint32_t step_limit  # of one emptiness check
@@ -90,8 +91,8 @@ cdef struct Regex:
     Fault* fault         # where trouble is reported; not owned
 
 cdef int regex_init(Regex* rx, Fault* fault) noexcept nogil
+cdef void regex_clear(Regex* rx) noexcept nogil
 cdef void regex_free(Regex* rx) noexcept nogil
-cdef void regex_freeze_classes(Regex* rx) noexcept nogil
 cdef node_t regex_bytes(Regex* rx, const uint32_t* bits) noexcept nogil
 cdef node_t regex_literal(Regex* rx, const uint8_t* data, uint32_t length) noexcept nogil
 cdef node_t regex_concat(Regex* rx, node_t head, node_t tail) noexcept nogil

@@ -169,56 +169,25 @@ cdef int regex_init(Regex* rx, Fault* fault) noexcept nogil:
     return -1 if fault.code else 0
 
 
-cdef void regex_free(Regex* rx) noexcept nogil:
+cdef void regex_clear(Regex* rx) noexcept nogil:
+    """Take all nodes away, the constants too."""
     interner_free(&rx.nodes)
     free(rx.info)
     free(rx.bytes)
+    rx.info = NULL
+    rx.bytes = NULL
+    rx.info_room = rx.bytes_size = rx.bytes_room = 0
     map_free(&rx.derivatives)
     arena_free(&rx.sets)
     map_free(&rx.saturated)
     map_free(&rx.lengths)
     map_free(&rx.nonempty)
+    rx.class_count = rx.classed = 0
+
+
+cdef void regex_free(Regex* rx) noexcept nogil:
+    regex_clear(rx)
     words_free(&rx.stack)
-
-
-cdef void regex_freeze_classes(Regex* rx) noexcept nogil:
-    """Partition the bytes by the sets and literals built so far. Derivatives add no finer set."""
-    cdef uint32_t node, b, i, old, bit, count = 1
-    cdef const uint32_t* words
-    cdef int fresh[512]
-    cdef bint alone[256]
-    memset(rx.classes, 0, 256)
-    memset(alone, 0, sizeof(alone))
-    for node in range(rx.nodes.count):
-        words = rx.nodes.entries[node].words
-        if words[0] == LITERAL_KIND:
-            for i in range(words[2]):
-                alone[rx.bytes[words[1] + i]] = True
-        elif words[0] == REMAINDER_KIND:
-            alone[POINT] = True
-            for i in range(10):
-                alone[ZERO + i] = True
-        elif words[0] == BYTES_KIND and node != ANY:
-            for i in range(512):
-                fresh[i] = -1
-            count = 0
-            for b in range(256):
-                bit = (words[1 + (b >> 5)] >> (b & 31)) & 1
-                old = rx.classes[b] * 2 + bit
-                if fresh[old] < 0:
-                    fresh[old] = count
-                    count += 1
-                rx.classes[b] = <uint8_t>fresh[old]
-    for b in range(256):
-        if alone[b]:
-            for i in range(256):
-                if i != b and rx.classes[i] == rx.classes[b]:
-                    rx.classes[b] = <uint8_t>count
-                    count += 1
-                    break
-    rx.class_count = count
-    for b in range(256):
-        rx.sample[rx.classes[b]] = <uint8_t>b
 
 
 # --------------------------------------------------------------------------- constructors

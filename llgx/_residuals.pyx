@@ -222,10 +222,18 @@ cdef bint residual_is_within(
 
 
 cdef void residual_first(Regex* rx, node_t node, uint32_t* bits) noexcept nogil:
-    """Add the bytes that a match may begin with to a set of 8 words."""
-    cdef uint32_t byte
+    """Add the bytes that a match may begin with to a set of 8 words. Nothing, and a fault set, where
+    memory is out."""
+    cdef uint32_t byte, place
+    cdef const uint64_t* first = regex_first(rx, node)
+    cdef bint found[256]
+    if first == NULL:
+        return
+    for place in range(rx.class_count):
+        found[place] = (first[place >> 6] >> (place & 63)) & 1 \
+            and regex_derive(rx, node, place) != EMPTY
     for byte in range(256):
-        if regex_derive(rx, node, rx.classes[byte]) != EMPTY:
+        if found[rx.classes[byte]]:
             bits[byte >> 5] |= <uint32_t>1 << (byte & 31)
 
 

@@ -615,6 +615,7 @@ cdef class TokenTrie:
         cdef uint64_t total = 0
         cdef bytes data
         self.vocabulary_size = size
+        self.common = {}
         self.pool.words = <uint32_t>((size + 63) // 64)
         self.pool.limit = 256 * 1024 * 1024
         self.pool.shared.limit = 64 * 1024 * 1024

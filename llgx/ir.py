@@ -271,7 +271,9 @@ class GrammarIR:
     commits to no longest match: the language is that of the context-free grammar over bytes.
     ``max_tokens`` bounds the whole text. ``unenforced`` lists what the source asks for and the
     grammar does not hold to: (place, keyword, reason). ``literals`` are texts that the source
-    spells out, for the warning where a vocabulary has a special token of that text.
+    spells out, for the warning where a vocabulary has a special token of that text. ``common`` are
+    trees that many grammars share, the same objects in the same tuple: they are lowered once for
+    each vocabulary. Whether this grammar holds them changes nothing but the time.
     """
 
     rules: list[Rule]
@@ -287,6 +289,7 @@ class GrammarIR:
     max_tokens: int | None = None
     unenforced: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
     literals: list[str] = dataclasses.field(default_factory=list)
+    common: tuple[Regex, ...] = ()
 
     def check(self) -> None:
         """Raise ``ValueError`` where an invariant of the module does not hold. Linear."""

@@ -82,6 +82,8 @@ class Shortcuts:
     ``twin_states``       take most steps of a lexer state with many literals, or with complements,
                           from the state without them.
     ``saturated_intersections``  a counter far from its end says nothing beside a pattern.
+    ``common_regexes``    begin with the regexes that a front end's grammars share, lowered once for
+                          each vocabulary; under the default limits only.
     """
 
     difference_masks: bool = True
@@ -92,6 +94,7 @@ class Shortcuts:
     shared_plans: bool = True
     twin_states: bool = True
     saturated_intersections: bool = True
+    common_regexes: bool = True
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

@@ -68,6 +68,7 @@ def compile_schema(
         skip_once=True,
         warnings=warnings,
         unenforced=report.entries,
+        common=style.common,
     )
 
 

@@ -103,6 +103,28 @@ class Style:
             "null | false | true",
             ir.Alternation((ir.Literal(b"null"), ir.Literal(b"false"), ir.Literal(b"true"))),
         )
+        # What nearly every grammar of this style holds.
+        self.common: tuple[ir.Regex, ...] = (
+            *(part for part in (*self._before_key, *self._after_key)),
+            *(
+                terminal.regex
+                for terminal in (
+                    *(() if self.skip is None else (self.skip,)),
+                    self.comma,
+                    self.colon,
+                    self.open_object,
+                    self.close_object,
+                    self.open_array,
+                    self.close_array,
+                    self.string,
+                    self.number,
+                    self.integer,
+                    self.boolean,
+                    self.null,
+                    self.boolean_or_null,
+                )
+            ),
+        )
         self._options = options
         self._plain = self.strings == DEFAULT_OPTIONS.strings
         # What stands between the quotes, where every character has one spelling.

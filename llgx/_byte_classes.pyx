@@ -1,0 +1,96 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: initializedcheck=False, cdivision=True
+"""Byte classes: which bytes all regexes of a pool treat alike.
+
+Invariant: two bytes of one class are in the same sets of bytes and in no literal, of all nodes
+below ``Regex.classed``. Derivatives add no finer set, so classes are told apart once, when all
+regexes are there. Where they are told apart further, a class keeps its number for the bytes that
+stay in it: what is memoised by class remains right.
+
+Cost: the nodes, and for each set of bytes as many steps as it has bytes.
+"""
+
+from libc.stdint cimport uint16_t, uint32_t, uint8_t
+from libc.string cimport memset
+
+from llgx._regex cimport (
+    ANY, BYTES_KIND, LITERAL_KIND, REMAINDER_KIND, Regex, node_t, regex_words,
+)
+
+cdef extern from *:
+    int __builtin_popcount(unsigned int) nogil
+    int __builtin_ctz(unsigned int) nogil
+
+
+cdef inline void _split(Regex* rx, uint16_t* sizes, const uint32_t* bits) noexcept nogil:
+    """Give the bytes of a set classes of their own, where others share their class."""
+    cdef uint16_t inside[256]
+    cdef uint8_t fresh[256]
+    cdef uint32_t i, word, byte, old
+    memset(inside, 0, sizeof(inside))
+    for i in range(8):
+        word = bits[i]
+        while word:
+            byte = 32 * i + __builtin_ctz(word)
+            word &= word - 1
+            inside[rx.classes[byte]] += 1
+    for i in range(8):
+        word = bits[i]
+        while word:
+            byte = 32 * i + __builtin_ctz(word)
+            word &= word - 1
+            old = rx.classes[byte]
+            if inside[old] == 0 or (inside[old] == sizes[old] and not inside[old] & 0x8000):
+                continue
+            if not inside[old] & 0x8000:
+                # The first of them; from now on ``fresh`` says where the others go.
+                sizes[old] -= inside[old]
+                sizes[rx.class_count] = inside[old]
+                fresh[old] = <uint8_t>rx.class_count
+                rx.class_count += 1
+                inside[old] |= 0x8000
+            rx.classes[byte] = fresh[old]
+
+
+cdef void regex_freeze_classes(Regex* rx) noexcept nogil:
+    """Partition the bytes by the sets and literals built so far, further than before."""
+    cdef uint32_t i, byte, bit
+    cdef int count
+    cdef node_t node
+    cdef const uint32_t* words
+    cdef uint16_t sizes[257]
+    cdef uint32_t alone[8]
+    memset(sizes, 0, sizeof(sizes))
+    memset(alone, 0, sizeof(alone))
+    if rx.class_count == 0:
+        memset(rx.classes, 0, 256)
+        rx.class_count = 1
+    for byte in range(256):
+        sizes[rx.classes[byte]] += 1
+    for node in range(rx.classed, rx.nodes.count):
+        words = regex_words(rx, node)
+        if words[0] == LITERAL_KIND:
+            for i in range(words[2]):
+                byte = rx.bytes[words[1] + i]
+                alone[byte >> 5] |= <uint32_t>1 << (byte & 31)
+        elif words[0] == REMAINDER_KIND:
+            alone[1] |= <uint32_t>0x3FF4000  # the digits and the point: 0x30 to 0x39 and 0x2E
+        elif words[0] == BYTES_KIND and node != ANY:
+            count = 0
+            for i in range(8):
+                count += __builtin_popcount(words[1 + i])
+            if count > 1:
+                _split(rx, sizes, words + 1)
+            else:
+                for i in range(8):
+                    alone[i] |= words[1 + i]
+    for byte in range(256):
+        bit = <uint32_t>1 << (byte & 31)
+        if alone[byte >> 5] & bit and sizes[rx.classes[byte]] > 1:
+            sizes[rx.classes[byte]] -= 1
+            rx.classes[byte] = <uint8_t>rx.class_count
+            sizes[rx.class_count] = 1
+            rx.class_count += 1
+    rx.classed = rx.nodes.count
+    for byte in range(256):
+        rx.sample[rx.classes[byte]] = <uint8_t>byte

@@ -1,0 +1,3 @@
+# Only for other extension modules, which cimport it (_common.pxd).
+
+class CommonRegexes: ...
