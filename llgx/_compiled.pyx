@@ -33,6 +33,7 @@ from llgx._engine cimport (
 from llgx._exact cimport exact_new
 from llgx._flat cimport Flat, flat_read
 from llgx._mask cimport engine_begin, engine_free, engine_init
+from llgx._ir cimport Terminal
 from llgx._lower cimport raise_fault, regex_lower
 from llgx._memory cimport NONE, Fault
 from llgx._parameters cimport Cond, Expr
@@ -189,6 +190,7 @@ cdef class CompiledGrammar:
         cdef list terminals = ir.terminals
         cdef Py_ssize_t count = len(terminals), index, skip_class, classes = len(ir.skip)
         cdef uint8_t role
+        cdef Terminal terminal
         free(self.roles)
         self.roles = <uint8_t*>calloc(count + 1, 1)
         if self.roles == NULL:
@@ -197,7 +199,9 @@ cdef class CompiledGrammar:
         self.is_scoped = self.has_special = False
         cdef list names = []
         for index in range(count):
-            terminal = terminals[index]
+            if type(terminals[index]) is not Terminal:
+                raise ValueError(f"{terminals[index]!r} is no terminal")
+            terminal = <Terminal>terminals[index]
             names.append(terminal.name)
             skip_class = terminal.skip_class
             if not 0 <= skip_class < classes:
@@ -263,6 +267,7 @@ cdef class CompiledGrammar:
         cdef bint every_class = ir.skip_once_classes is None
         cdef bint skip_once = ir.skip_once
         cdef dict tokens = {}
+        cdef Terminal terminal
         for rule in reached:
             for production in range(flat.rule_at.at[rule], flat.rule_at.at[rule + 1]):
                 size += 1 + flat.place_at.at[production + 1] - flat.place_at.at[production]
@@ -274,7 +279,7 @@ cdef class CompiledGrammar:
         # Where no terminal that is used may have white space before it, that takes no part.
         for at in range(count):
             if is_used[at] == 1:
-                skip = skips[terminals[at].skip_class]
+                skip = skips[(<Terminal>terminals[at]).skip_class]
                 if skip >= 0:
                     is_used[skip] |= 2
         self.engine.parser.is_token = <uint8_t*>calloc(count + 1, 1)
@@ -319,7 +324,7 @@ cdef class CompiledGrammar:
         self._lay_out_captures(ir, flat, reached)
         self._lay_out_rules(ir, flat, reached)
         for at in range(count):
-            terminal = terminals[at]
+            terminal = <Terminal>terminals[at]
             if self.has_special and terminal.ends_with_eog:
                 if self.ends_with_eog == NULL:
                     self.ends_with_eog = <uint8_t*>calloc(count + 1, 1)
@@ -384,9 +389,10 @@ cdef class CompiledGrammar:
         cdef node_t node
         cdef uint32_t index
         cdef bint exact = ir.exact
+        cdef Terminal terminal
         cdef Regex* rx = &self.engine.lexer.rx
         for index in order:
-            terminal = terminals[index]
+            terminal = <Terminal>terminals[index]
             node = regex_lower(rx, terminal.regex, memo, 0)
             raise_fault(&self.engine.fault, self.limits)
             if regex_nullable(rx, node):

@@ -32,8 +32,8 @@ from llgx._memory cimport (
 )
 
 cdef enum:
-    # Flags beside a pair's lexer state: at the beginning of a lexeme; what came last was white space,
-    # which stands before something and ends no text.
+    # Flags beside a pair's lexer state: at the beginning of a lexeme; and what came last was white
+    # space, which stands before something and ends no text.
     BEGINNING = 0x80000000
     SKIPPED = 0x40000000
     STATE = 0x3FFFFFFF

@@ -285,7 +285,7 @@ cdef struct Trial:       # what the beginning of a token does, scopes left aside
     uint32_t closes      # scopes closed
     uint32_t opens       # scopes opened
     bint ended           # a distinct lexeme ended in it, or a scope of a unique one
-    bint finished        # something ended in it that a scope opened after it may have to differ from
+    bint finished        # what ended in it may be what a scope opened later has to differ from
     bint repeats         # it may end or begin two equal items, or use up what may follow
     bint whole           # it holds a distinct lexeme
 

@@ -15,12 +15,10 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
+from llgx._ir cimport Production, Rule, RuleRef, TerminalRef
 from llgx._memory cimport NONE, words_free, words_push
 
 from llgx import ir as _ir
-
-cdef object _TerminalRef = _ir.TerminalRef
-cdef object _RuleRef = _ir.RuleRef
 
 
 cdef class Flat:
@@ -323,7 +321,9 @@ cdef bint _read(Flat flat, object ir) except? False:
     cdef dict known_exprs = {}
     cdef dict known_conditions = {}  # by identity: front ends share conditions
     cdef uint8_t* is_skip = NULL
-    cdef object production, symbol, argument, found
+    cdef object symbol, argument, found, derived
+    cdef Rule rule
+    cdef Production production
     if not 0 <= start < count or terminals >= 0x7FFFFFFF or count >= 0x7FFFFFFF:
         return False
     flat.rules = flat.parameters = <uint32_t>count
@@ -338,11 +338,13 @@ cdef bint _read(Flat flat, object ir) except? False:
             if index >= 0:
                 is_skip[index] = 1
         for at in range(count):
-            flat.parametric[at] = 1 if rules[at].parametric else 0
+            if type(rules[at]) is not Rule:
+                return False
+            flat.parametric[at] = (<Rule>rules[at]).parametric
         if flat.parametric[start]:
             return False
         for at in range(count):
-            rule = rules[at]
+            rule = <Rule>rules[at]
             _push(&flat.rule_at, <uint32_t>flat.place_at.size)
             if rule.max_tokens is not None:
                 flat.has_limits = True
@@ -354,9 +356,12 @@ cdef bint _read(Flat flat, object ir) except? False:
                 flat.has_extras = True
             if flat.symbols.size > 0x7FFFFFFF:
                 raise MemoryError
-            for production in rule.productions:
+            for derived in rule.productions:
                 if flat.has_limits and rule.max_tokens == 0:
                     break
+                if type(derived) is not Production:
+                    return False
+                production = <Production>derived
                 _push(&flat.place_at, <uint32_t>flat.symbols.size)
                 found = production.condition
                 if found is None:
@@ -367,19 +372,19 @@ cdef bint _read(Flat flat, object ir) except? False:
                         flat.conditions.append(found)
                     _push(&flat.guards, <uint32_t>index)
                 for symbol in production.symbols:
-                    if type(symbol) is _TerminalRef:
-                        index = symbol.index
+                    if type(symbol) is TerminalRef:
+                        index = (<TerminalRef>symbol).index
                         if not 0 <= index < terminals or is_skip[index]:
                             return False
                         _push(&flat.symbols, 2 * <uint32_t>index + 1)
                         _push(&flat.arguments, NONE)
                         continue
-                    if type(symbol) is not _RuleRef:
+                    if type(symbol) is not RuleRef:
                         return False
-                    index = symbol.index
+                    index = (<RuleRef>symbol).index
                     if not 0 <= index < count:
                         return False
-                    argument = symbol.argument
+                    argument = (<RuleRef>symbol).argument
                     if flat.parametric[index] != (argument is not None):
                         return False
                     _push(&flat.symbols, 2 * <uint32_t>index)

@@ -12,6 +12,9 @@ Cost: linear in the tree, shared parts once.
 from libc.stdint cimport uint32_t
 from libc.string cimport memcpy
 
+from llgx._ir cimport (
+    Alternation, ByteSet, Complement, Concat, Intersection, Literal, Remainder, Repeat,
+)
 from llgx._memory cimport (
     FAULT_EMPTINESS, FAULT_EXACT_PAIRS, FAULT_LEXER_STATES, FAULT_MEMORY, FAULT_NONE,
     FAULT_REGEX_DEPTH, FAULT_REGEX_NODES, FAULT_ROWS, FAULT_ROW_ITEMS, FAULT_SCOPES, NONE, Fault,
@@ -54,16 +57,6 @@ cdef int raise_fault(Fault* fault, object limits) except -1:
 
 
 # --------------------------------------------------------------------------- trees
-
-# Looked up once: the attributes of a module are dictionaries' business.
-cdef object _Literal = _ir.Literal
-cdef object _ByteSet = _ir.ByteSet
-cdef object _Concat = _ir.Concat
-cdef object _Alternation = _ir.Alternation
-cdef object _Intersection = _ir.Intersection
-cdef object _Complement = _ir.Complement
-cdef object _Repeat = _ir.Repeat
-cdef object _Remainder = _ir.Remainder
 
 cdef int _push(Regex* rx, node_t node) except -1:
     if words_push(&rx.stack, node) < 0:
@@ -164,8 +157,8 @@ cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0:
     kind = type(tree)
     if rx.fault.code:
         return EMPTY  # the caller raises
-    if kind is _Literal:
-        data = tree.data
+    if kind is Literal:
+        data = (<Literal>tree).data
         known = memo.get(data)
         if known is not None:
             return known
@@ -175,39 +168,39 @@ cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0:
     known = memo.get(id(tree))
     if known is not None:
         return known[0]
-    if kind is _ByteSet:
+    if kind is ByteSet:
         data = (tree.mask & ((1 << 256) - 1)).to_bytes(32, "little")
         memcpy(bits, <const char*>data, 32)
         node = regex_bytes(rx, bits)
-    elif kind is _Concat:
+    elif kind is Concat:
         node = EPSILON
-        parts = tree.items
+        parts = (<Concat>tree).items
         for at in range(len(parts) - 1, -1, -1):
             node = regex_concat(rx, regex_lower(rx, parts[at], memo, depth + 1), node)
-    elif kind is _Alternation or kind is _Intersection:
+    elif kind is Alternation or kind is Intersection:
         items = tree.items
         base = rx.stack.size
-        if kind is _Alternation and len(items) > 8:
-            literals = sorted({item.data for item in items if type(item) is _Literal})
+        if kind is Alternation and len(items) > 8:
+            literals = sorted({item.data for item in items if type(item) is Literal})
             if len(literals) > 8:
-                items = [item for item in items if type(item) is not _Literal]
+                items = [item for item in items if type(item) is not Literal]
                 _push(rx, _factor(rx, literals))
         for item in items:
             node = regex_lower(rx, item, memo, depth + 1)
             _push(rx, node)
-        if kind is _Alternation:
+        if kind is Alternation:
             node = regex_alt(rx, base)
         else:
             node = regex_and(rx, base)
-    elif kind is _Complement:
+    elif kind is Complement:
         node = regex_not(rx, regex_lower(rx, tree.item, memo, depth + 1))
-    elif kind is _Repeat:
+    elif kind is Repeat:
         node = regex_lower(rx, tree.item, memo, depth + 1)
         high = NONE if tree.high is None else tree.high
         if tree.low < 0 or tree.low >= NONE or high < tree.low or high > NONE:
             raise ValueError(f"repeat bounds {tree.low}, {tree.high} out of range")
         node = regex_repeat(rx, node, tree.low, high)
-    elif kind is _Remainder:
+    elif kind is Remainder:
         node = _lower_remainder(rx, tree)
     else:
         raise TypeError(f"not a regex tree: {tree!r}")

@@ -222,8 +222,7 @@ cdef bint residual_is_within(
 
 
 cdef void residual_first(Regex* rx, node_t node, uint32_t* bits) noexcept nogil:
-    """Add the bytes that a match may begin with to a set of 8 words. Nothing, and a fault set, where
-    memory is out."""
+    """Add the bytes that a match may begin with to a set of 8 words. May set a fault."""
     cdef uint32_t byte, place
     cdef const uint64_t* first = regex_first(rx, node)
     cdef bint found[256]

@@ -16,6 +16,25 @@ import dataclasses
 import math
 from typing import Final, TypeAlias
 
+from llgx._ir import (
+    Alternation,
+    ByteSet,
+    Complement,
+    Concat,
+    Condition,
+    Intersection,
+    Literal,
+    ParamExpr,
+    Production,
+    Remainder,
+    Repeat,
+    Rule,
+    RuleRef,
+    Terminal,
+    TerminalRef,
+    TokenSet,
+)
+
 __all__ = [
     "ANY_BYTE",
     "EMPTY",
@@ -45,85 +64,6 @@ __all__ = [
 ]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Literal:
-    """Exactly these bytes; ``Literal(b"")`` is the empty string."""
-
-    data: bytes
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ByteSet:
-    """One byte out of a set: bit ``b`` of ``mask`` is set when byte ``b`` belongs to it."""
-
-    mask: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Concat:
-    """One after the other."""
-
-    items: tuple[Regex, ...]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Alternation:
-    """Any of them; without items, the empty language."""
-
-    items: tuple[Regex, ...]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Intersection:
-    """All of them at once; without items, every byte string."""
-
-    items: tuple[Regex, ...]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Complement:
-    """Every byte string that ``item`` does not match, invalid UTF-8 included."""
-
-    item: Regex
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Repeat:
-    """``low`` to ``high`` times ``item``; ``high`` is None for no bound."""
-
-    item: Regex
-    low: int
-    high: int | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Remainder:
-    """The digits of decimal numbers that are multiples of ``modulus`` / 10 ** ``places``.
-
-    ``part`` says where in the number the text begins. "integer": with ``low`` to ``high`` integer
-    digits (``high`` None for no bound; leading zeros are digits like any others), after which, if
-    ``fraction`` allows it, a point and digits may stand. "point": after the point, with one digit
-    or more to come. "fraction": among the digits after the point, of which the last ``places`` that
-    count are still to come.
-
-    ``fraction`` is what may follow the integer digits: "none"; "zeros": any fraction; "shortest": a
-    fraction that does not end in a zero.
-
-    ``residue`` is what the digits before the text are worth, in units of 10 ** -``places`` for the
-    last of them. So the text w with the point p of its digits away from the end matches if residue
-    * 10 ** (integer digits in w) + w * 10 ** places is an integer and a multiple of ``modulus``.
-    The modulus is at most :data:`MAX_MODULUS` for the engine, whatever the number of multiples.
-    """
-
-    modulus: int
-    residue: int = 0
-    low: int = 0
-    high: int | None = None
-    places: int = 0
-    fraction: str = "none"
-    part: str = "integer"
-
-
 Regex: TypeAlias = (
     Literal | ByteSet | Concat | Alternation | Intersection | Complement | Repeat | Remainder
 )
@@ -136,128 +76,7 @@ MAX_MODULUS: Final = 10**18
 MAX_PLACES: Final = 10_000
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ParamExpr:
-    """An argument computed from the parameter ``_`` of the enclosing rule (64-bit, unsigned).
-
-    ``op`` is one of ``const`` (value ``a``), ``self`` (the parameter itself), ``set_bit``,
-    ``clear_bit`` (bit number ``a``), ``bit_and``, ``bit_or`` (mask ``a``), ``incr``, ``decr`` (of
-    the slice of bits ``a`` to ``b - 1``, saturating).
-    """
-
-    op: str
-    a: int = 0
-    b: int = 0
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Condition:
-    """A guard of a production over the parameter of its rule.
-
-    ``op`` is ``true``; ``eq ne lt le gt ge`` (slice ``[a:b]`` against ``value``); ``bit_count_eq``
-    and its five sisters (population count of the slice against ``value``); ``bit_set``,
-    ``bit_clear`` (bit ``a``); ``is_ones``, ``is_zeros`` (slice); ``and``, ``or``, ``not`` (of
-    ``items``).
-    """
-
-    op: str
-    a: int = 0
-    b: int = 64
-    value: int = 0
-    items: tuple[Condition, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class TokenSet:
-    """Tokens of the model, matched by their ids and never as text.
-
-    The special tokens spelled as in ``names`` and the ids in ``ranges`` (ends included), or with
-    ``negated`` all others: ``TokenSet(negated=True)`` is any token. Names and ids are looked up
-    when a vocabulary is known; where it has no token of a name, that is an error unless the set is
-    ``optional``.
-    """
-
-    names: tuple[str, ...] = ()
-    ranges: tuple[tuple[int, int], ...] = ()
-    negated: bool = False
-    optional: bool = False
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class TerminalRef:
-    """The terminal at ``index`` of :attr:`GrammarIR.terminals`."""
-
-    index: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RuleRef:
-    """The rule at ``index`` of :attr:`GrammarIR.rules`, with its argument if it takes one."""
-
-    index: int
-    argument: ParamExpr | None = None
-
-
 Symbol: TypeAlias = TerminalRef | RuleRef
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Production:
-    """One alternative of a rule; empty ``symbols`` derive the empty string."""
-
-    symbols: tuple[Symbol, ...]
-    condition: Condition | None = None
-
-
-@dataclasses.dataclass(slots=True)
-class Rule:
-    """A nonterminal. ``name`` is for messages; front ends may leave it empty for helper rules.
-
-    ``capture`` names the text of each derivation in :meth:`llgx.Matcher.captures`, without the
-    tail of a terminal that ends it; ``tail_capture`` names that tail. At most ``max_tokens`` model
-    tokens are spent within one derivation. ``temperature`` is what hosts may sample with there.
-    """
-
-    name: str
-    productions: list[Production]
-    parametric: bool = False
-    capture: str | None = None
-    tail_capture: str | None = None
-    max_tokens: int | None = None
-    temperature: float | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Terminal:
-    """A regex that the lexer matches as one lexeme.
-
-    ``name`` is how messages speak of it (a literal is shown as written, quotes included). A
-    ``lazy`` lexeme ends at its first match, any other at its longest. ``skip_class`` says which
-    terminal of :attr:`GrammarIR.skip` may stand before it. With ``tokens`` it is one model token of
-    that set, and ``regex`` is ``EMPTY``.
-
-    ``tail`` is the end of ``regex`` that a suffix or stop condition added: captures leave it out.
-    A ``hidden_tail`` is no part of the lexeme: what follows may take it up again. With
-    ``ends_with_eog`` an end-of-generation token ends the lexeme where it matches, and is part of
-    the text that the grammar goes on after.
-
-    *Scopes* are what brackets enclose: a terminal with ``scope`` "open" begins one, "close" ends
-    it. Within one scope no two ``distinct`` lexemes are the same bytes. Where a scope was opened by
-    a ``unique`` terminal, a ``unique`` terminal ends the scopes directly in it only if their whole
-    text, skipped lexemes left out, is that of none before.
-    """
-
-    name: str
-    regex: Regex
-    lazy: bool = False
-    skip_class: int = 0
-    tokens: TokenSet | None = None
-    tail: Regex | None = None
-    hidden_tail: bool = False
-    ends_with_eog: bool = False
-    scope: str = ""
-    distinct: bool = False
-    unique: bool = False
 
 
 @dataclasses.dataclass(slots=True)

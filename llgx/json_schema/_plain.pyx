@@ -18,9 +18,13 @@ in mind which part cannot do without which other. Linear in the document; stack 
 
 cimport cython
 from cpython.dict cimport PyDict_GetItem
-from cpython.object cimport PyObject, PyTypeObject
+from cpython.object cimport PyObject
 
-from llgx import ir as _ir
+from llgx._ir cimport (
+    Alternation, Complement, Concat, Intersection, Literal, Production, Rule, RuleRef, Terminal,
+    TerminalRef,
+)
+
 from llgx.errors import LlgxError
 from llgx.json_schema import constraints as _constraints
 from llgx.json_schema import emit_arrays as _emit_arrays
@@ -35,11 +39,6 @@ from llgx.json_schema.numbers import NumberSet
 from llgx.json_schema.references import Scope, dialect_for, find_local
 from llgx.json_schema.report import Report
 from llgx.json_schema.style import KEPT_KEYS as _KEPT_KEYS
-
-
-cdef extern from "Python.h":
-    int PyObject_GenericSetAttr(object, object, object) except -1
-    ctypedef object (*newfunc)(PyTypeObject*, object, PyObject*)
 
 
 class NotPlain(Exception):
@@ -76,84 +75,64 @@ cdef frozenset _NOT_PLAIN = frozenset((
     "minContains", "maxContains",
 ))
 
-cdef object _Production = _ir.Production
-cdef object _Rule = _ir.Rule
-cdef object _RuleRef = _ir.RuleRef
-cdef object _Terminal = _ir.Terminal
-cdef object _Literal = _ir.Literal
-cdef object _Concat = _ir.Concat
-cdef object _Alternation = _ir.Alternation
-cdef object _Intersection = _ir.Intersection
-cdef object _Complement = _ir.Complement
-cdef object _TerminalRef = _ir.TerminalRef
 cdef Py_ssize_t KEPT_KEYS = _KEPT_KEYS
 cdef tuple _NOTHING = ()
-cdef object _QUOTE = _ir.Literal(b'"')
+cdef Literal _QUOTE = Literal(b'"')
 
 
 # --------------------------------------------------------------------------- objects of ir
 
-# The constructors of frozen dataclasses set each field through a call. There are many productions.
+# Made without their constructors, which look at each argument.
 
-cdef inline object _production(tuple symbols):
-    cdef object made = (<newfunc>(<PyTypeObject*>_Production).tp_new)(
-        <PyTypeObject*>_Production, _NOTHING, NULL
-    )
-    PyObject_GenericSetAttr(made, "symbols", symbols)
-    PyObject_GenericSetAttr(made, "condition", None)
+cdef inline Production _production(tuple symbols):
+    cdef Production made = Production.__new__(Production)
+    made.symbols = symbols
     return made
 
 
-cdef inline object _rule():
-    cdef object made = (<newfunc>(<PyTypeObject*>_Rule).tp_new)(
-        <PyTypeObject*>_Rule, _NOTHING, NULL
-    )
-    PyObject_GenericSetAttr(made, "name", "")
-    PyObject_GenericSetAttr(made, "productions", [])
-    PyObject_GenericSetAttr(made, "parametric", False)
-    PyObject_GenericSetAttr(made, "capture", None)
-    PyObject_GenericSetAttr(made, "tail_capture", None)
-    PyObject_GenericSetAttr(made, "max_tokens", None)
-    PyObject_GenericSetAttr(made, "temperature", None)
+cdef inline Rule _rule():
+    cdef Rule made = Rule.__new__(Rule)
+    made.name = ""
+    made.productions = []
     return made
 
 
-cdef inline object _with_one(object kind, str field, object value):
-    """An object of one field."""
-    cdef object made = (<newfunc>(<PyTypeObject*>kind).tp_new)(<PyTypeObject*>kind, _NOTHING, NULL)
-    PyObject_GenericSetAttr(made, field, value)
+cdef inline Literal _literal(bytes data):
+    cdef Literal made = Literal.__new__(Literal)
+    made.data = data
     return made
 
 
-cdef inline object _terminal(str name, object regex, bint distinct):
-    cdef object made = (<newfunc>(<PyTypeObject*>_Terminal).tp_new)(
-        <PyTypeObject*>_Terminal, _NOTHING, NULL
-    )
-    PyObject_GenericSetAttr(made, "name", name)
-    PyObject_GenericSetAttr(made, "regex", regex)
-    PyObject_GenericSetAttr(made, "lazy", False)
-    PyObject_GenericSetAttr(made, "skip_class", 0)
-    PyObject_GenericSetAttr(made, "tokens", None)
-    PyObject_GenericSetAttr(made, "tail", None)
-    PyObject_GenericSetAttr(made, "hidden_tail", False)
-    PyObject_GenericSetAttr(made, "ends_with_eog", False)
-    PyObject_GenericSetAttr(made, "scope", "")
-    PyObject_GenericSetAttr(made, "distinct", distinct)
-    PyObject_GenericSetAttr(made, "unique", False)
+cdef inline Concat _concat(tuple items):
+    cdef Concat made = Concat.__new__(Concat)
+    made.items = items
+    return made
+
+
+cdef inline Terminal _terminal(str name, object regex, bint distinct):
+    cdef Terminal made = Terminal.__new__(Terminal)
+    made.name = name
+    made.regex = regex
+    made.scope = ""
+    made.distinct = distinct
+    return made
+
+
+cdef inline TerminalRef _terminal_ref(Py_ssize_t index):
+    cdef TerminalRef made = TerminalRef.__new__(TerminalRef)
+    made.index = index
+    return made
+
+
+cdef inline RuleRef _rule_ref(Py_ssize_t index):
+    cdef RuleRef made = RuleRef.__new__(RuleRef)
+    made.index = index
     return made
 
 
 cdef bint _is_simple(str name):
     """Whether ``name`` stands in JSON text as it is."""
     return name.isascii() and name.isprintable() and '"' not in name and "\\" not in name
-
-
-cdef inline object _reference(object kind, Py_ssize_t index):
-    cdef object made = (<newfunc>(<PyTypeObject*>kind).tp_new)(<PyTypeObject*>kind, _NOTHING, NULL)
-    PyObject_GenericSetAttr(made, "index", index)
-    if kind is _RuleRef:
-        PyObject_GenericSetAttr(made, "argument", None)
-    return made
 
 
 @cython.final
@@ -265,8 +244,8 @@ cdef class _Plain:
         return (self.comma_,)
 
     def rule(self, alternatives):
-        made = self._new_rule()
-        productions = self.rules[made.index].productions
+        cdef RuleRef made = self._new_rule()
+        cdef list productions = (<Rule>self.rules[made.index]).productions
         for symbols in alternatives:
             productions.append(_production(tuple(symbols)))
         return made
@@ -285,23 +264,23 @@ cdef class _Plain:
         cdef PyObject* found = PyDict_GetItem(self.refs, key)
         if found != NULL:
             return <object>found
-        made = _reference(_TerminalRef, len(self.terminals))
+        made = _terminal_ref(len(self.terminals))
         self.refs[key] = made
         self.originals.append(terminal)
         self.terminals.append(terminal)
         return made
 
-    cdef object _new_rule(self):
+    cdef RuleRef _new_rule(self):
         self.rules.append(_rule())
-        return _reference(_RuleRef, len(self.rules) - 1)
+        return _rule_ref(len(self.rules) - 1)
 
-    cdef inline int _add(self, object reference, tuple symbols) except -1:
-        (<list>self.rules[reference.index].productions).append(_production(symbols))
+    cdef inline int _add(self, RuleRef reference, tuple symbols) except -1:
+        (<Rule>self.rules[reference.index]).productions.append(_production(symbols))
         return 0
 
     cdef object _repeated(self, list first, tuple step):
-        made = self._new_rule()
-        cdef list productions = self.rules[made.index].productions
+        cdef RuleRef made = self._new_rule()
+        cdef list productions = (<Rule>self.rules[made.index]).productions
         for symbols in first:
             productions.append(_production(symbols))
         productions.append(_production((made, *step)))
@@ -334,12 +313,12 @@ cdef class _Plain:
         if self.key_parts is None or not _is_simple(name) or len(name) > SHOWN:
             return self.style.key(name, comma, True)
         shown = '"' + name + '"'
-        made = _with_one(_Literal, "data", shown.encode("ascii"))
+        made = _literal(shown.encode("ascii"))
         if comma:
             made = (*self.key_parts[0], made, *self.key_parts[1])
         else:
             made = (made, *self.key_parts[1])
-        made = _terminal(shown, _with_one(_Concat, "items", made), False)
+        made = _terminal(shown, _concat(made), False)
         if len(self.kept_keys) >= KEPT_KEYS:
             self.kept_keys.clear()
         self.kept_keys[at] = made
@@ -355,13 +334,13 @@ cdef class _Plain:
         for name in excluded:
             if not _is_simple(name):
                 return self.style.other_key(excluded)
-            words.append(_with_one(_Literal, "data", name.encode("ascii")))
+            words.append(_literal(name.encode("ascii")))
         left_out = words[0]
         if len(words) > 1:
-            left_out = _with_one(_Alternation, "items", tuple(words))
-        rest = (self.string_body, _with_one(_Complement, "item", left_out))
-        rest = (_QUOTE, _with_one(_Intersection, "items", rest), _QUOTE)
-        return _terminal("key", _with_one(_Concat, "items", rest), True)
+            left_out = Alternation(tuple(words))
+        rest = (self.string_body, Complement(left_out))
+        rest = (_QUOTE, Intersection(rest), _QUOTE)
+        return _terminal("key", _concat(rest), True)
 
     cdef object _any(self):
         """Any JSON value, as Emitter.any_value."""
@@ -394,7 +373,7 @@ cdef class _Plain:
             if found is None:
                 self.is_recursive = True
                 found = self.done[key] = self._new_rule()
-            elif not (type(found) is _TerminalRef or self.rules[found.index].productions):
+            elif not (type(found) is TerminalRef or self.rules[found.index].productions):
                 self.is_recursive = True
             return found
         self.done[key] = None
@@ -870,7 +849,9 @@ cdef class _Plain:
 
 cdef inline object _number_of(symbol):
     """A symbol as a number: quicker to compare."""
-    return 2 * <Py_ssize_t>symbol.index + (1 if type(symbol) is _TerminalRef else 0)
+    if type(symbol) is TerminalRef:
+        return 2 * (<TerminalRef>symbol).index + 1
+    return 2 * (<RuleRef?>symbol).index
 
 
 cdef bint _is_text(str text):

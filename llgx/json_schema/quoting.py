@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Final
+from typing import Final, cast
 
 from llgx import ir
 from llgx.json_schema.content import fold
@@ -270,10 +270,17 @@ def _byte(mask: int) -> ir.Regex:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Chars(ir.ByteSet):
-    """A set of characters that stands for the bytes that encode them; never leaves this module."""
+class _Chars:
+    """A set of characters that stands for the bytes that encode them.
 
-    members: CharSet = ()
+    It takes the place of a regex within trees that never leave this module.
+    """
+
+    members: CharSet
+
+
+def _standing_for(members: CharSet) -> ir.Regex:
+    return cast("ir.Regex", _Chars(members))
 
 
 def _grouped(tree: ir.Regex) -> ir.Regex:
@@ -289,7 +296,7 @@ def _group(node: ir.Regex, parts: list[ir.Regex]) -> ir.Regex:
         sets = [part.members for part in parts if isinstance(part, _Chars)]
         others = [part for part in parts if not isinstance(part, _Chars)]
         if sets:
-            others.insert(0, _Chars(0, charset.union(*sets)))
+            others.insert(0, _standing_for(charset.union(*sets)))
         return others[0] if len(others) == 1 else ir.Alternation(tuple(others))
     if isinstance(node, ir.Intersection):
         return ir.Intersection(tuple(parts))
@@ -298,9 +305,9 @@ def _group(node: ir.Regex, parts: list[ir.Regex]) -> ir.Regex:
     if isinstance(node, ir.Repeat):
         return node if node == ANYTHING else ir.Repeat(parts[0], node.low, node.high)
     if isinstance(node, ir.ByteSet) and node.mask == _ALL_BYTES:
-        return _Chars(0, charset.ALL)
+        return _standing_for(charset.ALL)
     if isinstance(node, ir.ByteSet) and not node.mask >> 0x80:
-        return _Chars(0, charset.make((b, b) for b in range(0x80) if node.mask >> b & 1))
+        return _standing_for(charset.make((b, b) for b in range(0x80) if node.mask >> b & 1))
     return node
 
 
@@ -311,7 +318,7 @@ def _group_items(items: tuple[ir.Regex, ...], parts: list[ir.Regex]) -> ir.Regex
         item = items[at]
         if isinstance(item, ir.ByteSet) and item.mask >> 0xC2 and not item.mask & (1 << 0xC2) - 1:
             members, at = _decode(items, at)
-            result.append(_Chars(0, members))
+            result.append(_standing_for(members))
         else:
             result.append(parts[at])
             at += 1

@@ -1,0 +1,103 @@
+# cython: language_level=3
+"""Layout of the objects of ``llgx.ir``; see ``_ir.pyx``."""
+
+cimport cython
+
+@cython.final
+cdef class Literal:
+    cdef readonly bytes data
+
+@cython.final
+cdef class ByteSet:
+    cdef readonly object mask
+
+@cython.final
+cdef class Concat:
+    cdef readonly tuple items
+
+@cython.final
+cdef class Alternation:
+    cdef readonly tuple items
+
+@cython.final
+cdef class Intersection:
+    cdef readonly tuple items
+
+@cython.final
+cdef class Complement:
+    cdef readonly object item
+
+@cython.final
+cdef class Repeat:
+    cdef readonly object item
+    cdef readonly object low
+    cdef readonly object high
+
+@cython.final
+cdef class Remainder:
+    cdef readonly object modulus
+    cdef readonly object residue
+    cdef readonly object low
+    cdef readonly object high
+    cdef readonly object places
+    cdef readonly str fraction
+    cdef readonly str part
+
+@cython.final
+cdef class ParamExpr:
+    cdef readonly str op
+    cdef readonly object a
+    cdef readonly object b
+
+@cython.final
+cdef class Condition:
+    cdef readonly str op
+    cdef readonly object a
+    cdef readonly object b
+    cdef readonly object value
+    cdef readonly tuple items
+
+@cython.final
+cdef class TokenSet:
+    cdef readonly tuple names
+    cdef readonly tuple ranges
+    cdef readonly bint negated
+    cdef readonly bint optional
+
+@cython.final
+cdef class TerminalRef:
+    cdef readonly Py_ssize_t index
+
+@cython.final
+cdef class RuleRef:
+    cdef readonly Py_ssize_t index
+    cdef readonly ParamExpr argument
+
+@cython.final
+cdef class Production:
+    cdef readonly tuple symbols
+    cdef readonly Condition condition
+
+@cython.final
+cdef class Rule:
+    cdef public str name
+    cdef public list productions
+    cdef public bint parametric
+    cdef public object capture
+    cdef public object tail_capture
+    cdef public object max_tokens
+    cdef public object temperature
+
+@cython.final
+cdef class Terminal:
+    cdef readonly str name
+    cdef readonly object regex
+    cdef readonly bint lazy
+    cdef readonly Py_ssize_t skip_class
+    cdef readonly TokenSet tokens
+    cdef readonly object tail
+    cdef readonly bint hidden_tail
+    cdef readonly bint ends_with_eog
+    cdef readonly str scope
+    cdef readonly bint distinct
+    cdef readonly bint unique
