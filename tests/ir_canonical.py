@@ -17,7 +17,7 @@ __all__ = ["canonical"]
 
 def canonical(grammar: ir.GrammarIR) -> object:
     """Equal for descriptions that are the same but for numbers and copies."""
-    grammar = _without_chains(grammar)
+    grammar = _without_unions(_without_chains(grammar))
     terminals: dict[object, int] = {}
     kinds = [
         terminals.setdefault((t.regex, t.lazy, t.scope, t.distinct, t.unique, t.name), at)
@@ -92,6 +92,33 @@ def canonical(grammar: ir.GrammarIR) -> object:
         )
     skip = [-1 if at < 0 else grammar.terminals[at] for at in grammar.skip]
     return (result, skip, grammar.skip_once, len(grammar.warnings) > 0, sorted(grammar.unenforced))
+
+
+def _without_unions(grammar: ir.GrammarIR) -> ir.GrammarIR:
+    """Where one of several productions is another rule, those of that rule take its place."""
+
+    def spread(productions: list[ir.Production], under_way: frozenset[int]) -> list[ir.Production]:
+        if len(productions) < 2:
+            return productions
+        result = []
+        for production in productions:
+            symbols = production.symbols
+            rule = symbols[0].index if len(symbols) == 1 and _is_plain_rule(symbols[0]) else -1
+            if rule < 0 or production.condition is not None or rule in under_way:
+                result.append(production)
+            else:
+                result += spread(grammar.rules[rule].productions, under_way | {rule})
+        return result
+
+    rules = [
+        dataclasses.replace(rule, productions=spread(rule.productions, frozenset((at,))))
+        for at, rule in enumerate(grammar.rules)
+    ]
+    return dataclasses.replace(grammar, rules=rules)
+
+
+def _is_plain_rule(symbol: ir.Symbol) -> bool:
+    return isinstance(symbol, ir.RuleRef) and symbol.argument is None
 
 
 def _without_chains(grammar: ir.GrammarIR) -> ir.GrammarIR:

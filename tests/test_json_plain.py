@@ -104,6 +104,22 @@ _PLAIN: dict[str, Any] = {
         },
         "required": ["a"],
     },
+    "one of different types": {
+        "properties": {
+            "a": {"oneOf": [{"type": "object"}, {"type": "string"}, {"type": "null"}]},
+            "b": {"anyOf": [{"$ref": "#/$defs/list"}, {"$ref": "#/$defs/word"}]},
+            "c": {"type": ["integer", "array"], "anyOf": [{"$ref": "#/$defs/list"}]},
+            "d": {"allOf": [{"$ref": "#/$defs/word"}]},
+            "e": {"oneOf": [{"items": {"type": "string"}}]},
+            "f": {"anyOf": [{"type": "array", "items": {"$ref": "#"}}, {"type": "boolean"}]},
+        },
+        "required": ["c"],
+        "$defs": {
+            "list": {"type": "array", "items": {"$ref": "#/$defs/word"}},
+            "word": {"enum": ["x", "y"]},
+        },
+    },
+    "any of two": {"anyOf": [{"type": "string"}, {"type": "null"}]},
     "draft 7, siblings of a reference": {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "properties": {"a": {"$ref": "#/definitions/x", "type": "string"}},
@@ -200,7 +216,13 @@ _NOT_PLAIN: dict[str, Any] = {
     "an anchor": {"$ref": "#x", "$defs": {"x": {"$anchor": "x", "type": "string"}}},
     "an empty part": {"items": {"allOf": [{"type": "string"}, {"type": "null"}]}},
     "no schema": {"properties": {"a": 1}},
-    "any of two": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    "any of two that overlap": {"anyOf": [{"type": "string"}, {"minLength": 2}]},
+    "one of two objects": {
+        "oneOf": [{"type": "object", "required": ["a"]}, {"type": "object", "required": ["b"]}]
+    },
+    "an integer and a number": {"oneOf": [{"type": "integer"}, {"type": "number"}]},
+    "two of the few": {"anyOf": [{"type": "null"}, {"enum": ["a", "b"]}]},
+    "beside another type": {"type": "string", "anyOf": [{"type": "string"}, {"type": "null"}]},
     "deep": json.loads('{"items":' * 110 + "{}" + "}" * 110),
 }
 

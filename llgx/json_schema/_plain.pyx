@@ -47,6 +47,7 @@ class NotPlain(Exception):
 
 cdef enum:
     SHOWN = 50               # characters of a key; of longer ones messages show a part
+    SHOWN_TYPES = 4          # references within one another that a type is looked for behind
     DEEPEST = 100            # schemas within one another; each takes a few hundred bytes of stack
     # What the types of a schema may be.
     NULL_TYPE = 1
@@ -57,6 +58,13 @@ cdef enum:
     ARRAY_TYPE = 32
     OBJECT_TYPE = 64
     ALL_TYPES = 119          # an integer is a number
+    FINITE = 128             # some strings only
+    # In the order of the groups of a normal form: of which types a schema has values.
+    STRINGS = 1
+    NUMBERS = 2
+    FEW = 4                  # null, false, true, some strings
+    ARRAYS = 8
+    OBJECTS = 16
 
 
 cdef dict _TYPE_BITS = {
@@ -391,6 +399,11 @@ cdef class _Plain:
         ref = value["$ref"]
         if type(ref) is not str:
             raise NotPlain
+        found = self._lookup(ref)
+        return self._target(found[0], found[1], forced, depth)
+
+    cdef tuple _lookup(self, str ref):
+        """What ``ref`` leads to, and its place."""
         found = self.targets.get(ref)
         if found is None:
             if ref == "#" or ref == "":
@@ -400,7 +413,7 @@ cdef class _Plain:
             else:
                 found = self._find(ref)
             self.targets[ref] = found
-        return self._target(found[0], found[1], forced, depth)
+        return found
 
     cdef object _find(self, str ref):
         """What the pointer ``ref`` leads to, and its place."""
@@ -436,6 +449,7 @@ cdef class _Plain:
         cdef dict known = self.known
         cdef PyObject* bits
         cdef int has_enum = 0
+        cdef object applied = None
         if type(value) is not dict:
             if value is True:
                 return self._any()
@@ -449,9 +463,14 @@ cdef class _Plain:
                 if keyword in _NOT_PLAIN:
                     return self._other(value, place)
                 if (<object>bits) == _APPLICATOR:
-                    if keyword != "enum" and keyword != "const":
+                    if keyword == "enum" or keyword == "const":
+                        has_enum += 1
+                    elif applied is None and (
+                        keyword == "anyOf" or keyword == "oneOf" or keyword == "allOf"
+                    ):
+                        applied = keyword
+                    else:
                         return self._other(value, place)
-                    has_enum += 1
             elif keyword not in _MEANINGLESS:
                 self.unknown.add(keyword)
         if place is not None and self.id_keyword in <dict>value:
@@ -459,13 +478,13 @@ cdef class _Plain:
             if "$schema" in <dict>value:
                 raise NotPlain
             self.moved += 1
-            found = self._kind_of(value, place, seen, has_enum, forced, depth, reserve_for)
+            found = self._kind_of(value, place, seen, has_enum, applied, forced, depth, reserve_for)
             self.moved -= 1
             return found
-        return self._kind_of(value, place, seen, has_enum, forced, depth, reserve_for)
+        return self._kind_of(value, place, seen, has_enum, applied, forced, depth, reserve_for)
 
     cdef object _kind_of(
-        self, dict value, place, long seen, int has_enum, bint forced, int depth,
+        self, dict value, place, long seen, int has_enum, object applied, bint forced, int depth,
         object reserve_for
     ):
         """:meth:`_schema`, once it is known what the keywords are about."""
@@ -476,6 +495,8 @@ cdef class _Plain:
             if self.dialect.draft > 7 and seen != _REFERENCE:
                 return self._other(value, place)
             return self._reference(value, place, forced, depth + 1)
+        if applied is not None:
+            return self._applied(value, place, seen, has_enum, applied, forced, depth)
         if has_enum:
             return self._enum(value, place, has_enum, seen)
         if seen & ~_PLAIN:
@@ -486,6 +507,74 @@ cdef class _Plain:
         elif not seen:
             return self._any()
         return self._typed(value, place, types, seen, forced, depth, reserve_for)
+
+    cdef object _applied(
+        self, dict value, place, long seen, int has_enum, object keyword, bint forced, int depth
+    ):
+        """Schemas of different types of which a value has one, or a single schema."""
+        cdef object parts = value[keyword], inside = (place, keyword)
+        cdef list symbols = [], order = []
+        cdef int types, groups, allowed = ALL_TYPES, taken = 0, reached = 0
+        cdef Py_ssize_t at
+        cdef tuple key
+        if type(parts) is not list or not parts or has_enum or seen & ~(_APPLICATOR | _TYPE):
+            return self._other(value, place)
+        if len(parts) == 1 and not seen & _TYPE:
+            return self._schema(parts[0], (inside, 0), forced, depth + 1, None)
+        if len(parts) > 1 and keyword == "allOf":
+            return self._other(value, place)
+        if seen & _TYPE:
+            allowed = self._types(value["type"])
+        for at in range(len(parts)):
+            types = self._types_of(parts[at], 0)
+            if not types or types & ALL_TYPES & (~allowed | taken):
+                return self._other(value, place)
+            taken |= types
+            order.append((_groups_of(types), at))
+        order.sort()
+        for groups, at in order:
+            if groups & -groups <= reached:
+                return self._other(value, place)
+            reached = groups
+        for groups, at in order:
+            symbols.append(self._schema(parts[at], (inside, at), forced, depth + 1, None))
+        if len(symbols) == 1:
+            return symbols[0]
+        key = ("|", *[_number_of(symbol) for symbol in symbols])
+        made = self.shapes.get(key)
+        if made is None:
+            made = self.shapes[key] = self._new_rule()
+            for symbol in symbols:
+                self._add(made, (symbol,))
+        return made
+
+    cdef int _types_of(self, item, int depth) except -1:
+        """The types that the values of a schema may have, every number taken for integers too; 0
+        where that is not plain."""
+        cdef int types
+        cdef object values
+        if type(item) is not dict or depth > SHOWN_TYPES or self.id_keyword in <dict>item:
+            return 0
+        if "$ref" in <dict>item:
+            values = (<dict>item)["$ref"]
+            if self.moved or type(values) is not str:
+                return 0
+            return self._types_of(self._lookup(values)[0], depth + 1)
+        if "type" in <dict>item:
+            types = self._types((<dict>item)["type"])
+            return types | INTEGER_TYPE if types & NUMBER_TYPE else types
+        if "enum" in <dict>item:
+            values = (<dict>item)["enum"]
+        elif "const" in <dict>item:
+            values = ((<dict>item)["const"],)
+        else:
+            return 0
+        if type(values) is not list and type(values) is not tuple:
+            return 0
+        for value in values:
+            if type(value) is not str:
+                return 0
+        return STRING_TYPE | FINITE
 
     cdef int _types(self, names) except 0:
         cdef int types = 0
@@ -845,6 +934,22 @@ cdef class _Plain:
         if schema is None or self.translator.algebra.is_empty(schema):
             raise NotPlain
         return self.emitter.value(schema)
+
+
+cdef int _groups_of(int types) noexcept:
+    """Of which groups the values of some types are."""
+    cdef int groups = 0
+    if types & STRING_TYPE:
+        groups |= FEW if types & FINITE else STRINGS
+    if types & (NUMBER_TYPE | INTEGER_TYPE):
+        groups |= NUMBERS
+    if types & (NULL_TYPE | BOOLEAN_TYPE):
+        groups |= FEW
+    if types & ARRAY_TYPE:
+        groups |= ARRAYS
+    if types & OBJECT_TYPE:
+        groups |= OBJECTS
+    return groups
 
 
 cdef inline object _number_of(symbol):
