@@ -7,20 +7,27 @@ Invariant: equal keys mean schemas, options, documents and limits of equal conte
 type (``1``, ``1.0`` and ``True`` are three values) and order; what has no such key is not kept.
 What is kept is bounded in bytes, compiled grammars included, least recently used first. These grow
 while they are used, so their sizes are asked for again when one is found, and a few in turn when
-one is added. Cost: some microseconds, and a pass over the schema in C.
+one is added. Cost: some microseconds, and a pass over the schema in C. With a directory, what took
+long to make is kept in files too (:mod:`llgx.schema_files`).
 """
 
 from __future__ import annotations
 
 import collections
 import marshal
+import os
+import pathlib
 import threading
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from llgx.limits import DEFAULT_LIMITS, Limits
+from llgx.schema_files import WORTH, SchemaFiles
 
 if TYPE_CHECKING:
     from llgx.grammar import Grammar
+    from llgx.ir import GrammarIR
     from llgx.json_schema.options import Options
 
 __all__ = ["SCHEMA_CACHE", "SchemaCache", "fixed_size", "schema_key"]
@@ -69,6 +76,7 @@ class SchemaCache:
 
     def __init__(self, limit: int = _DEFAULT_LIMIT) -> None:
         self._limit = limit
+        self._files: SchemaFiles | None = None
         self._lock = threading.Lock()
         self._entries: collections.OrderedDict[object, _Entry] = collections.OrderedDict()
         self._turns: collections.deque[object] = collections.deque()
@@ -87,6 +95,20 @@ class SchemaCache:
             self._limit = limit
             dropped = self._shrink()
         del dropped
+
+    @property
+    def directory(self) -> pathlib.Path | None:
+        """Where grammars that took long are kept for later processes; None (default): nowhere.
+
+        Files are of llgx's version and no vocabulary; damaged and foreign ones count as none.
+        """
+        return None if self._files is None else self._files.directory
+
+    @directory.setter
+    def directory(self, directory: str | os.PathLike[str] | None) -> None:
+        if directory is not None and not isinstance(directory, (str, os.PathLike)):
+            raise TypeError(f"a directory is a path or None, not {type(directory).__name__}")
+        self._files = None if directory is None else SchemaFiles(directory)
 
     @property
     def memory(self) -> int:
@@ -114,6 +136,21 @@ class SchemaCache:
             self._entries.move_to_end(key)
             self._measure(entry)
             return entry.grammar
+
+    def make(
+        self, key: tuple[object, ...] | None, compile_schema: Callable[[], GrammarIR]
+    ) -> GrammarIR:
+        """The description under ``key`` in the files, or else what ``compile_schema`` makes."""
+        files = self._files
+        if files is None or key is None:
+            return compile_schema()
+        found = files.read(key)
+        if found is None:
+            began = time.perf_counter()
+            found = compile_schema()
+            if time.perf_counter() - began >= WORTH:
+                files.write(key, found)
+        return found
 
     def add(self, key: object, grammar: Grammar, fixed: int) -> Grammar:
         """Keep ``grammar``, of ``fixed`` bytes without its compiled ones; the one to be used.

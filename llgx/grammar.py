@@ -197,14 +197,14 @@ class Grammar:
         check_limits(limits)
         chosen = options_of(options)
         key = None
-        if cls is Grammar and SCHEMA_CACHE.limit:
+        if cls is Grammar and (SCHEMA_CACHE.limit or SCHEMA_CACHE.directory is not None):
             key = schema_key(schema, chosen, limits)
             known = None if key is None else SCHEMA_CACHE.get(key)
             if known is not None:
                 return known
         grammar = cls.__new__(cls)
         # Not checked: emission keeps the invariants, and compiling checks them again.
-        grammar._ir = compile_schema(schema, chosen, limits=limits)
+        grammar._ir = SCHEMA_CACHE.make(key, lambda: compile_schema(schema, chosen, limits=limits))
         grammar._lock = threading.Lock()
         grammar._compiled = []
         grammar.source = ""

@@ -281,13 +281,21 @@ def test_a_set_without_tokens_matches_nothing() -> None:
         Terminal("T", EMPTY, tokens=ids((2, 1))),
         Terminal("T", EMPTY, tokens=ids((-1, 1))),
         Terminal("T", EMPTY, tokens=TokenSet(names=(b"x",))),  # type: ignore[arg-type]
-        Terminal("T", EMPTY, tokens="<think>"),  # type: ignore[arg-type]
     ],
 )
 def test_descriptions_that_are_inconsistent(terminal: Terminal) -> None:
     ir = GrammarIR([Rule("start", [Production((TerminalRef(0),))])], [terminal], 0)
     with pytest.raises(ValueError, match="T"):
         llgx.Grammar.from_ir(ir)
+
+
+def test_objects_of_a_description_are_what_they_say() -> None:
+    with pytest.raises(TypeError, match="TokenSet"):
+        Terminal("T", EMPTY, tokens="<think>")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="bytes"):
+        Literal("a")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="tuple"):
+        Production([TerminalRef(0)])  # type: ignore[arg-type]
 
 
 def test_skipping_a_token_makes_no_sense() -> None:
