@@ -662,6 +662,50 @@ def test_disjoint_branches_of_one_of_are_not_subtracted() -> None:
     assert all(len(group.members) == 2 for group in object_groups(schema))
 
 
+def test_branches_told_apart_by_what_is_around_them_are_not_subtracted() -> None:
+    # {"kind": ...} is optional in each branch, so that {} is in all of them; it is required around.
+    branches = [
+        {"properties": {"kind": {"enum": [f"k{i}"]}, "value": {"minimum": i}}} for i in range(36)
+    ]
+    source = {"type": "object", "required": ["kind"], "oneOf": branches}
+    algebra, schema = compiled(source)
+    assert len(schema.groups) == 36
+    assert algebra.steps < 3_000
+    assert belongs(schema, {"kind": "k3", "value": 3})
+    assert not belongs(schema, {"kind": "k3", "value": 2})
+    assert not belongs(schema, {"value": 3})
+    # Around it nothing is required: then they do exclude each other.
+    without = schema_of({**source, "required": []})
+    assert not belongs(without, {})
+    assert belongs(without, {"kind": "k3", "value": 3})
+
+
+def test_branches_around_which_types_are_told_keep_their_own_groups() -> None:
+    # Patterns say nothing of numbers: by themselves the branches overlap there.
+    branches = [
+        {"properties": {"kind": {"pattern": f"^k{i}"}, f"v{i}": {"type": "string"}}}
+        for i in range(9)
+    ]
+    source = {"properties": {"kind": {"type": "string"}}, "required": ["kind"], "oneOf": branches}
+    schema = schema_of({**source, "type": "object"})
+    assert len(schema.groups) == 9
+    assert belongs(schema, {"kind": "k3", "v3": "x", "v4": 1})
+    assert not belongs(schema, {"kind": "k3", "v3": 1})
+    assert not belongs(schema, {"kind": 3})
+
+
+def test_branches_that_need_not_be_told_apart_keep_the_order_of_the_text() -> None:
+    schema = schema_of(
+        {
+            "allOf": [{"required": ["kind"], "properties": {"first": {}}}],
+            "oneOf": [{"properties": {"kind": {"enum": [kind]}, kind: {}}} for kind in ("a", "b")],
+            "properties": {"last": {}},
+        }
+    )
+    orders = {tuple(member.name for member in group.members) for group in object_groups(schema)}
+    assert orders == {("first", "kind", "a", "last"), ("first", "kind", "b", "last")}
+
+
 def test_overlapping_branches_split_only_where_they_overlap() -> None:
     branches = [
         {"properties": {"kind": {"enum": [f"k{i}"]}, f"x{i}": {"type": "string"}}}

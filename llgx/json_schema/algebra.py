@@ -36,6 +36,7 @@ from llgx.json_schema.normal import (
     KIND_NOT,
     KIND_ONE,
     KIND_OR,
+    OBJECTS,
     STRUCTURES,
     TYPE_BITS,
     TYPES,
@@ -88,6 +89,8 @@ class Algebra:
         self._leaves: dict[tuple[Group, ...], Schema] = {}
         self._formulas: dict[tuple[int, tuple[Schema, ...]], Schema] = {}
         self._pairs: dict[tuple[Schema, Schema], Schema] = {}
+        self._branched: set[Schema] = set()
+        self._tags: dict[ObjectGroup, dict[str, frozenset[str]]] = {}
         # What is being worked out: the context it belongs to and its position on the path.
         self._active: dict[Schema, tuple[int, int]] = {}
         self._path: list[Schema] = []
@@ -417,6 +420,11 @@ class Algebra:
 
     def _conjunction(self, parts: tuple[Schema, ...]) -> tuple[Group, ...]:
         """The groups of an AND. What is excluded comes last: it splits only what it overlaps."""
+        choices = [index for index, part in enumerate(parts) if part.kind == KIND_ONE]
+        if len(choices) == 1:
+            branches = self._branches(parts, choices[0])
+            if branches is not None:
+                return self._work_out(self.either(*branches))
         excluded: list[Schema] = []
         factors: list[tuple[Group, ...]] = []
         for part in parts:
@@ -477,23 +485,106 @@ class Algebra:
 
     def _exclusive(self, parts: Sequence[Schema]) -> list[Schema]:
         """Each of ``parts`` without what also belongs to another."""
-        overlapping: list[list[Schema]] = [[] for _ in parts]
+        return self._without_common(parts, parts, self._overlaps(parts))
+
+    def _overlaps(self, parts: Sequence[Schema]) -> list[tuple[int, int]]:
+        """The pairs of ``parts`` that may have a value in common."""
+        found: list[tuple[int, int]] = []
         for i, left in enumerate(parts):
             for j in range(i):
                 self.spend(1)
                 if not self._surely_disjoint(left, parts[j]):
-                    overlapping[i].append(parts[j])
-                    overlapping[j].append(left)
+                    found.append((i, j))
+        return found
+
+    def _without_common(
+        self, parts: Sequence[Schema], whole: Sequence[Schema], overlaps: Iterable[tuple[int, int]]
+    ) -> list[Schema]:
+        """Each of ``parts`` without those of ``whole`` that it overlaps."""
+        others: list[list[Schema]] = [[] for _ in parts]
+        for i, j in overlaps:
+            others[i].append(whole[j])
+            others[j].append(whole[i])
         return [
-            self.both(part, *map(self.negation, others))
-            for part, others in zip(parts, overlapping, strict=True)
+            self.both(part, *map(self.negation, excluded))
+            for part, excluded in zip(parts, others, strict=True)
         ]
 
+    def _branches(self, parts: tuple[Schema, ...], index: int) -> list[Schema] | None:
+        """The branches of an AND with just one of some schemas at ``index``.
+
+        What else holds may tell them apart, so that no branch need exclude the others. None where
+        they are apart by themselves; and for what has been branched before, so that its own groups
+        are worked out once instead of time and again.
+        """
+        choice = parts[index]
+        if choice.raw is not None or choice in self._branched:
+            return None
+        self._branched.add(choice)
+        whole: tuple[Schema, ...] = choice.parts
+        pairs = [(i, j) for i in range(len(whole)) for j in range(i)]
+        pairs = [(i, j) for i, j in pairs if not self._have_other_tags(whole[i], whole[j])]
+        self.spend(len(whole) ** 2 // 2)
+        if not pairs:
+            return None
+        before, after = parts[:index], parts[index + 1 :]
+        branches = [self.both(*before, branch, *after) for branch in whole]
+        left: list[tuple[int, int]] = []
+        for i, j in pairs:
+            self.spend(1)
+            # A closer look as long as it is worth it.
+            apart = self._have_other_tags if left else self._surely_disjoint
+            if not apart(branches[i], branches[j]):
+                left.append((i, j))
+        return self._without_common(branches, whole, left)
+
     def _surely_disjoint(self, left: Schema, right: Schema) -> bool:
+        if self._have_other_tags(left, right):
+            return True
         common = self.both(left, right)
         if common.inhabited is not None:
             return not common.inhabited
         return self.attempt(lambda: self._inhabitation.decide(common))
+
+    def _have_other_tags(self, left: Schema, right: Schema) -> bool:
+        """Whether their types, or a member with few values, tell all of one from all of the other.
+
+        A shortcut: what is False may be disjoint all the same.
+        """
+        types = left.types & right.types
+        if types & ~OBJECTS:
+            return False
+        return not types or self.attempt(
+            lambda: all(
+                self._has_other_tag(one, other)
+                for one in self._work_out(left)
+                if type(one) is ObjectGroup
+                for other in self._work_out(right)
+                if type(other) is ObjectGroup
+            )
+        )
+
+    def _has_other_tag(self, one: ObjectGroup, other: ObjectGroup) -> bool:
+        ours, theirs = self._tags_of(one), self._tags_of(other)
+        return any(
+            name in theirs
+            and (name in one.required or name in other.required)
+            and values.isdisjoint(theirs[name])
+            for name, values in ours.items()
+        )
+
+    def _tags_of(self, group: ObjectGroup) -> dict[str, frozenset[str]]:
+        """The members of ``group`` that are strings out of a list, with that list."""
+        found = self._tags.get(group)
+        if found is None:
+            found = self._tags[group] = {}
+            for member in group.members:
+                parts = member.schema.parts if member.schema.kind == KIND_LEAF else ()
+                if len(parts) == 1 and isinstance(parts[0], StringGroup):
+                    values = parts[0].strings.values
+                    if values is not None:
+                        found[member.name] = values
+        return found
 
     def _product(self, factors: Sequence[tuple[Group, ...]]) -> list[Group]:
         """The groups of a conjunction."""

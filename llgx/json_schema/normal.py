@@ -174,6 +174,7 @@ TYPES: Final = (NullGroup, BoolGroup, NumberGroup, StringGroup, ArrayGroup, Obje
 TYPE_BITS: Final = {kind: 1 << index for index, kind in enumerate(TYPES)}
 ALL_TYPES: Final = 63
 STRUCTURES: Final = 48  # arrays and objects
+OBJECTS: Final = 32
 
 KIND_ANY: Final = 0
 KIND_NEVER: Final = 1
