@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import random
@@ -36,6 +37,10 @@ PATTERNS = [
     "^a(?=b)",
     r"\bb",
     '["\\\\/]',
+    "^ab",
+    "^ba",
+    "^é",
+    "^(a|b\\\\)$(?!\n)",
 ]
 
 
@@ -136,6 +141,35 @@ def test_frequent_cases_stay_plain() -> None:
         StringSet.pattern("(")
     with pytest.raises(TypeError):
         StringSet()
+
+
+def test_prefixes_tell_patterns_apart() -> None:
+    one, other = StringSet.pattern("^name:[a-z]+$"), StringSet.pattern("^title:[a-z]+$")
+    assert one.meet(other) is NONE
+    assert one.meet(other.complement()) is one
+    assert one.meet(StringSet.of(["name", "title"]).complement()) is one
+    inside = StringSet.pattern("^name:en")
+    assert not one.meet(inside).is_empty()
+    assert one.meet(inside.complement()) is not one
+    assert one.meet(StringSet.of(["name:de"]).complement()) is not one
+
+
+def test_patterns_that_list_strings_are_lists() -> None:
+    assert StringSet.pattern("^Abs$").values == {"Abs"}
+    assert StringSet.pattern("^(left|right)$").values == {"left", "right"}
+    assert StringSet.pattern("^Abs").values is None
+
+
+def test_the_regex_of_a_set_does_not_depend_on_what_was_made_before() -> None:
+    def unions() -> list[StringSet]:
+        sets = [StringSet.pattern(f"{name}[0-9]").meet(StringSet.length(2, 7)) for name in "qrs"]
+        return [sets[0].join(sets[1], sets[2])]
+
+    first = unions()[0].tree
+    gc.collect()
+    kept = [StringSet.pattern(f"{name}[0-9]").meet(StringSet.length(2, 7)) for name in "srq"]
+    assert unions()[0].tree == first
+    assert len(kept) == 3
 
 
 def test_enumeration_is_complete_and_in_order() -> None:

@@ -13,7 +13,15 @@ from llgx import ir
 from llgx.regex.build import alternate, concat, repeat
 from llgx.regex.utf8 import ANY_CHAR, ANY_TEXT
 
-__all__ = ["fold", "is_plainly_inhabited", "length_bounds", "of_length", "with_length"]
+__all__ = [
+    "fold",
+    "is_plainly_inhabited",
+    "length_bounds",
+    "literal_prefix",
+    "literals",
+    "of_length",
+    "with_length",
+]
 
 _T = TypeVar("_T")
 
@@ -86,6 +94,23 @@ def is_plainly_inhabited(tree: ir.Regex) -> bool:
             return False
         stack += parts
     return True
+
+
+def literal_prefix(tree: ir.Regex) -> bytes:
+    """What every match begins with, as far as the beginning of ``tree`` is literal."""
+    prefix = b""
+    for item in tree.items if isinstance(tree, ir.Concat) else (tree,):
+        if not isinstance(item, ir.Literal):
+            break
+        prefix += item.data
+    return prefix
+
+
+def literals(tree: ir.Regex) -> list[bytes] | None:
+    """All matches of ``tree`` where it lists them one by one, else None."""
+    items = tree.items if isinstance(tree, ir.Alternation) else (tree,)
+    found = [item.data for item in items if isinstance(item, ir.Literal)]
+    return found if len(found) == len(items) else None
 
 
 def length_bounds(tree: ir.Regex) -> Bounds | None:

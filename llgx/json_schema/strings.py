@@ -36,6 +36,8 @@ __all__ = ["StringSet", "StringSpelling", "nonempty_cells"]
 _NO_STRINGS: Final[frozenset[str]] = frozenset()
 _DEFAULT: Final = StringSpelling()
 _SHORT: Final = 100
+# Strings that many sets hold which are told by what they leave out.
+_TRIED: Final = ("", "a", "0", "Ab")
 # Patterns that any string matches and that schemas have.
 _UNIVERSAL: Final = frozenset(("", ".*", "^", "$", "^.*", ".*$", "[\\s\\S]*", "^[\\s\\S]*$"))
 
@@ -43,15 +45,30 @@ _UNIVERSAL: Final = frozenset(("", ".*", "^", "$", "^.*", ".*$", "[\\s\\S]*", "^
 class _Leaf:
     """A regex over content that is built when first needed; interned by what it came from."""
 
-    __slots__ = ("__weakref__", "_bounded", "_build", "_language", "_tree", "key", "serial")
+    __slots__ = (
+        "__weakref__",
+        "_bounded",
+        "_build",
+        "_language",
+        "_prefix",
+        "_tree",
+        "key",
+    )
 
-    def __init__(self, key: tuple[str, object], build: Callable[[], ir.Regex], serial: int) -> None:
+    def __init__(self, key: tuple[str, object], build: Callable[[], ir.Regex]) -> None:
         self.key = key
-        self.serial = serial
         self._build = build
         self._tree: ir.Regex | None = None
         self._bounded: tuple[int, int | None, ir.Regex | None] | None = None
         self._language: Language | None = None
+        self._prefix: bytes | None = None
+
+    @property
+    def prefix(self) -> bytes:
+        """The UTF-8 that each of its strings begins with, as far as that is plain to see."""
+        if self._prefix is None:
+            self._prefix = content.literal_prefix(self.tree)
+        return self._prefix
 
     @property
     def tree(self) -> ir.Regex:
@@ -91,7 +108,7 @@ class StringSet:
         "_low",
         "_none",
         "_quoted",
-        "_serial",
+        "_rank",
         "_tree",
     )
 
@@ -108,7 +125,7 @@ class StringSet:
     _tree: ir.Regex | None
     _is_empty: bool | None
     _quoted: dict[StringSpelling, ir.Regex]
-    _serial: int
+    _rank: tuple[Any, ...] | None
 
     def __init__(self) -> None:
         raise TypeError("StringSet is made by its class methods, for instance StringSet.of")
@@ -170,13 +187,22 @@ class StringSet:
         none = self._none | other._none
         if not every.isdisjoint(none):
             return _NONE
+        excluded = self._excluded | other._excluded
+        if every and (none or excluded or len(every) > 1):
+            prefix = _common_prefix(every)
+            if prefix is None:
+                return _NONE
+            if prefix:
+                # What begins otherwise is outside as it is.
+                none = frozenset(leaf for leaf in none if _may_begin(leaf.prefix, prefix))
+                excluded = frozenset(text for text in excluded if text.encode().startswith(prefix))
         low = max(self._low, other._low)
         high = self._high
         if high is None or (other._high is not None and other._high < high):
             high = other._high
         if high is not None and high < low:
             return _NONE
-        return _meet_set(every, none, low, high, self._excluded | other._excluded)
+        return _meet_set(every, none, low, high, excluded)
 
     def _conjuncts(self) -> frozenset[_Leaf | StringSet]:
         return self._every if self._any is None else frozenset((self,))
@@ -278,6 +304,8 @@ class StringSet:
                 bounded = None
             if bounded is not None and content.is_plainly_inhabited(bounded):
                 return False
+        if any(self._contains(text, text.encode()) for text in _TRIED):
+            return False
         if content.is_plainly_inhabited(self.tree):
             return False
         if self._high is not None and self._high > self._low + _SHORT:
@@ -395,7 +423,7 @@ def _leaf(key: tuple[str, object], build: Callable[[], ir.Regex]) -> _Leaf:
     with _LOCK:
         known = _LEAVES.get(key)
         if known is None:
-            known = _LEAVES[key] = _Leaf(key, build, next(_SERIALS))
+            known = _LEAVES[key] = _Leaf(key, build)
         return known
 
 
@@ -418,7 +446,7 @@ def _interned(
         result._low, result._high, result._excluded = low, high, excluded
         result._tree = result._is_empty = None
         result._quoted = {}
-        result._serial = next(_SERIALS)
+        result._rank = None
         _SETS[key] = result
         return result
 
@@ -430,6 +458,9 @@ def _pattern_set(text: str) -> StringSet:
     tree = parse_ecma(text)
     if _is_universal(tree):
         return _ANY
+    listed = content.literals(tree)
+    if listed is not None:
+        return StringSet.of(data.decode() for data in listed)
     return _meet_set(frozenset((_leaf(("pattern", text), lambda: tree),)))
 
 
@@ -514,12 +545,41 @@ def _merged(lengths: list[tuple[int, int | None]]) -> list[tuple[int, int | None
     return merged
 
 
+def _common_prefix(every: Iterable[_Leaf | StringSet]) -> bytes | None:
+    """What the strings of all of ``every`` begin with; None where that cannot be."""
+    common = b""
+    for item in every:
+        if isinstance(item, _Leaf):
+            if not _may_begin(item.prefix, common):
+                return None
+            common = max(common, item.prefix, key=len)
+    return common
+
+
+def _may_begin(one: bytes, other: bytes) -> bool:
+    """Whether a text can begin with both."""
+    return one.startswith(other) or other.startswith(one)
+
+
 def _ordered(items: Iterable[_Leaf | StringSet]) -> list[Any]:
-    return sorted(items, key=_age)
+    return sorted(items, key=_rank)
 
 
-def _age(item: _Leaf | StringSet) -> int:
-    return item._serial if isinstance(item, StringSet) else item.serial
+def _rank(item: _Leaf | StringSet) -> tuple[Any, ...]:
+    """An order that depends on descriptions alone, not on what has been made before."""
+    if isinstance(item, _Leaf):
+        return (0, item.key)
+    if item._rank is None:
+        parts = (item._any, item._every, item._none)
+        item._rank = (
+            1,
+            *(tuple(map(_rank, _ordered(part or ()))) for part in parts),
+            item._low,
+            -1 if item._high is None else item._high,
+            sorted(item._excluded),
+            sorted(item._finite or ()),
+        )
+    return item._rank
 
 
 def _is_text(text: str) -> bool:
