@@ -19,7 +19,7 @@ from llgx._memory cimport (
     words_free, words_push,
 )
 from llgx._regex cimport (
-    ALT_KIND, CONCAT_KIND, EMPTY, EPSILON, EXTENDABLE, EXTENDABLE_KNOWN, HARD, LIVE, LIVE_KNOWN,
+    ALT_KIND, AND_KIND, CONCAT_KIND, EMPTY, EPSILON, EXTENDABLE, EXTENDABLE_KNOWN, HARD, LIVE, LIVE_KNOWN,
     NULLABLE, REPEAT_KIND, Regex, node_t, regex_derive, regex_first, regex_words,
 )
 from llgx._saturation cimport regex_saturate, saturation_helps
@@ -37,12 +37,26 @@ cdef inline int _verdict(const Regex* rx, node_t node) noexcept nogil:
     return -1
 
 
+cdef inline uint64_t _distance(const Regex* rx, node_t node) noexcept nogil:
+    """How far a match may be: its least length, and then what all parts of ``&`` still ask for."""
+    cdef const uint32_t* words
+    cdef uint32_t i, total = 0
+    cdef uint64_t least = rx.info[node].least
+    if rx.info[node].flags & HARD:
+        words = regex_words(rx, node)
+        if words[0] == AND_KIND:
+            for i in range(1, rx.nodes.entries[node].length):
+                total += rx.info[words[i]].least
+    return least << 32 | total
+
+
 cdef void _sink(const Regex* rx, Words* todo, size_t base) noexcept nogil:
-    """Put the newest pair in its place among those from ``base`` on: what may be shortest, last."""
+    """Put the newest pair in its place among those from ``base`` on: the nearest ones last."""
     cdef size_t at = todo.size - 2
     cdef uint32_t child = todo.at[at]
     cdef uint32_t parent = todo.at[at + 1]
-    while at > base and rx.info[todo.at[at - 2]].least < rx.info[child].least:
+    cdef uint64_t distance = _distance(rx, child)
+    while at > base and _distance(rx, todo.at[at - 2]) < distance:
         todo.at[at] = todo.at[at - 2]
         todo.at[at + 1] = todo.at[at - 1]
         at -= 2

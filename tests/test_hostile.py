@@ -457,3 +457,20 @@ def test_a_way_out_is_found_before_a_long_loop_is_counted(vocabulary: llgx.Vocab
     compiled = grammar.compile(vocabulary, limits=Limits(emptiness_steps=2000))
     matcher = llgx.Matcher(compiled)
     assert matcher.match_bytes(b"ab!d~~") == (6, True)
+
+
+def test_many_searches_for_a_match_go_where_more_of_them_are_done(
+    vocabulary: llgx.Vocabulary,
+) -> None:
+    """By the least length alone each letter is as good as another, whatever has been found."""
+    words = ("ab1", "b12", "bc1", "c12", "ca1", "a12", "1.*2", "[a|b]", "[b|c]", "ac", "a2", "a1")
+    schema = {
+        "type": "string",
+        "allOf": [{"pattern": r"^\w{60}$"}, *({"pattern": word} for word in words)],
+    }
+    grammar = llgx.Grammar.from_json_schema(schema)
+    compiled = grammar.compile(vocabulary, limits=Limits(emptiness_steps=5_000))
+    text = json.dumps("ab12bc12ca12aca2" + "x" * 44).encode()
+    assert llgx.Matcher(compiled).match_bytes(text) == (len(text), True)
+    text = json.dumps("ab12bc12ca12a2" + "x" * 46).encode()
+    assert not llgx.Matcher(compiled).match_bytes(text)[1]
