@@ -594,3 +594,23 @@ def test_many_obligations_of_one_object() -> None:
     assert accepts(matcher, json.dumps({"abc": "x", "def": "x", "gh": "x"}))
     assert accepts(matcher, json.dumps({"abcdef": "x", "g": "x", "h": None}))
     assert not accepts(matcher, json.dumps({"abc": "x", "def": "x", "g": "x"}))
+
+
+def test_alternatives_that_begin_alike_share_the_rules_of_their_beginning() -> None:
+    common = {f"c{i}": {"type": "integer"} for i in range(20)}
+    branches = [
+        {
+            "type": "object",
+            "properties": {**common, f"x{i}": {"const": i}, "last": {}},
+            "required": [f"x{i}"],
+            "additionalProperties": False,
+        }
+        for i in range(30)
+    ]
+    assert len(compile_schema({"anyOf": branches}).rules) < 150
+    matcher = matcher_of({"anyOf": branches})
+    assert accepts(matcher, '{"c0": 1, "c7": 2, "x3": 3, "last": null}')
+    assert accepts(matcher, '{"x29": 29}')
+    assert not accepts(matcher, '{"c0": 1, "c7": 2, "x3": 4}')
+    assert not accepts(matcher, '{"c0": 1, "c7": 2, "x3": 3, "x4": 4}')
+    assert not accepts(matcher, '{"c0": 1, "c7": 2}')

@@ -113,6 +113,7 @@ class Emitter:
         self._first_terminal = first_terminal
         self._skip_class = skip_class
         self._todo: list[_Task] = []
+        self._shared_rules: dict[tuple[tuple[int, ...], ...], ir.RuleRef] = {}
         self._distinct_terminals: dict[int, ir.TerminalRef] = {}
         self._narrowed: set[Schema] = set()
         self.comma: Symbols = (self.ref(style.comma),)
@@ -191,6 +192,21 @@ class Emitter:
         """The rule that ``reference`` stands for."""
         return self.rules[reference.index - self.first_rule]
 
+    def shared_rule(self, alternatives: Iterable[Symbols]) -> ir.RuleRef:
+        """A rule that derives any of ``alternatives``, the same one for the same symbols.
+
+        Groups that are alike up to some member have one rule for what they begin with, and one row
+        while that is read.
+        """
+        alternatives = tuple(alternatives)
+        # By identity, which is that of the rule or terminal: symbols are kept by those who made
+        # them, and by the rule.
+        key = tuple([tuple(map(id, symbols)) for symbols in alternatives])
+        found = self._shared_rules.get(key)
+        if found is None:
+            found = self._shared_rules[key] = self.rule(alternatives)
+        return found
+
     def rule(self, alternatives: Iterable[Symbols]) -> ir.RuleRef:
         """A rule that derives any of ``alternatives``."""
         rule, reference = self.new_rule()
@@ -200,7 +216,7 @@ class Emitter:
 
     def one(self, symbols: Symbols) -> Symbols:
         """``symbols`` as at most one symbol, for use in several places."""
-        return symbols if len(symbols) <= 1 else (self.rule((symbols,)),)
+        return symbols if len(symbols) <= 1 else (self.shared_rule((symbols,)),)
 
     def repeated(self, first: Iterable[Symbols], step: Symbols) -> ir.RuleRef:
         """One of ``first`` and then any number of ``step``, left-recursive."""

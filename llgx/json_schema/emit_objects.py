@@ -40,7 +40,7 @@ def productions(emitter: Emitter, group: ObjectGroup, schema: Schema) -> list[Sy
                 head += (*emitter.key(name), value)
             elif may_be_empty:
                 first = (*emitter.key(name), value)
-                head = [emitter.rule((first, (*head, *emitter.comma, *first)))]
+                head = [emitter.shared_rule((first, (*head, *emitter.comma, *first)))]
             elif after_required:
                 head += (*emitter.next_key(name), value)
             else:
@@ -57,7 +57,7 @@ def productions(emitter: Emitter, group: ObjectGroup, schema: Schema) -> list[Sy
         alternatives = [before, (*before, *emitter.comma, *first)]
         if may_be_empty:
             alternatives.append(first)
-        head = [emitter.rule(alternatives)]
+        head = [emitter.shared_rule(alternatives)]
     if group.cells:
         head = [_with_others(emitter, group, schema, tuple(head), may_be_empty)]
     bodies = (tuple(head),) if head else ()

@@ -76,14 +76,15 @@ def drop_subsumed(algebra: Algebra, groups: list[Group]) -> list[Group]:
     objects.sort(key=lambda group: len(group.required))
     kept: list[ObjectGroup] = []
     for group in objects:
-        if not any(_holds(algebra, other, group) for other in kept):
+        required = group.required
+        if not any(other.required <= required and _holds(algebra, other, group) for other in kept):
             kept.append(group)
     return [group for group in groups if not isinstance(group, ObjectGroup)] + list(kept)
 
 
 def _holds(algebra: Algebra, outer: ObjectGroup, inner: ObjectGroup) -> bool:
-    """Whether ``outer`` plainly holds every object of ``inner``."""
-    if not outer.required <= inner.required or outer.low > len(inner.required):
+    """Whether ``outer``, which requires nothing more than ``inner``, plainly holds all of it."""
+    if outer.low > len(inner.required):
         return False
     if outer.high is not None or (outer.some and outer.some != inner.some):
         return False

@@ -261,7 +261,17 @@ class StringSet:
 
     def contains(self, text: str) -> bool:
         """Whether ``text`` is in the set. Linear in the text."""
-        return _is_text(text) and self._contains(text, text.encode())
+        if self._finite is not None:
+            return text in self._finite
+        if not text.isascii() and not _is_text(text):
+            return False
+        if self._any is None and not self._every and not self._none:
+            return (
+                self._low <= len(text)
+                and (self._high is None or len(text) <= self._high)
+                and text not in self._excluded
+            )
+        return self._contains(text, text.encode())
 
     def _contains(self, text: str, data: bytes) -> bool:
         if self._finite is not None:
