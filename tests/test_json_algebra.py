@@ -680,6 +680,26 @@ def test_branches_told_apart_by_what_is_around_them_are_not_subtracted() -> None
     assert belongs(without, {"kind": "k3", "value": 3})
 
 
+def test_a_great_many_branches_with_a_tag_each_are_not_compared_in_pairs() -> None:
+    branches = [
+        {"properties": {"kind": {"enum": [f"k{i}"]}, f"v{i}": {"type": "string"}}}
+        for i in range(1_500)
+    ]
+    source = {"type": "object", "required": ["kind"], "oneOf": branches}
+    algebra, schema = compiled(source)
+    assert len(schema.groups) == 1_500
+    assert algebra.steps < 60_000
+    assert belongs(schema, {"kind": "k700", "v700": "x", "v701": 1})
+    assert not belongs(schema, {"kind": "k700", "v700": 1})
+    # Two that share a string overlap there, and only there.
+    both = {"properties": {"kind": {"enum": ["k7", "k8", "other"]}}}
+    shared = schema_of({**source, "oneOf": [*branches[:60], both]})
+    assert not belongs(shared, {"kind": "k7"})
+    assert belongs(shared, {"kind": "k7", "v7": 1})
+    assert belongs(shared, {"kind": "k9"})
+    assert belongs(shared, {"kind": "other"})
+
+
 def test_branches_around_which_types_are_told_keep_their_own_groups() -> None:
     # Patterns say nothing of numbers: by themselves the branches overlap there.
     branches = [

@@ -441,7 +441,7 @@ class Algebra:
                 rest = self._without(current, part)
                 if best is None or len(rest) < len(best[1]):
                     best = (index, rest)
-                if len(rest) <= len(current):
+                if len(rest) <= len(current) + 1:  # as good as any
                     break
             assert best is not None
             del excluded[best[0]]
@@ -490,12 +490,53 @@ class Algebra:
     def _overlaps(self, parts: Sequence[Schema]) -> list[tuple[int, int]]:
         """The pairs of ``parts`` that may have a value in common."""
         found: list[tuple[int, int]] = []
-        for i, left in enumerate(parts):
-            for j in range(i):
-                self.spend(1)
-                if not self._surely_disjoint(left, parts[j]):
-                    found.append((i, j))
+        for i, j in self._suspects(parts):
+            self.spend(1)
+            if not self._surely_disjoint(parts[i], parts[j]):
+                found.append((i, j))
         return found
+
+    def _suspects(self, parts: Sequence[Schema]) -> list[tuple[int, int]]:
+        """The pairs of ``parts`` that neither types nor tags tell apart, the later one first.
+
+        A *tag* is a member that an object has to have, with a string out of a list. Linear where
+        all parts have one of the same name, and each its own strings.
+        """
+        objects = [self._objects_of(part) for part in parts]
+        names: dict[str, int] = {}
+        for groups in objects:
+            for name in groups[0].required if groups else ():
+                if name in self._tags_of(groups[0]):
+                    names[name] = names.get(name, 0) + 1
+        # Under the name that tells most of them apart: the parts with each value, and the others.
+        tag = max(names, key=lambda name: names[name], default="")
+        by_value: dict[str, list[int]] = {}
+        others: list[int] = []
+        found: set[tuple[int, int]] = set()
+        before = 0
+        for i, groups in enumerate(objects):
+            tags = [self._tags_of(group).get(tag) for group in groups if tag in group.required]
+            if groups and len(tags) == len(groups) and None not in tags:
+                found.update((i, j) for j in others)
+                for value in frozenset().union(*filter(None, tags)):
+                    alike = by_value.setdefault(value, [])
+                    found.update((i, j) for j in alike)
+                    alike.append(i)
+            else:
+                found.update((i, j) for j in range(i))
+                others.append(i)
+            self.spend(1 + (len(found) - before) // 4)
+            before = len(found)
+        return [
+            (i, j)
+            for i, j in sorted(found)
+            if parts[i].types & parts[j].types
+            and not (
+                objects[i]
+                and objects[j]
+                and all(self._have_other_tags(a, b) for a in objects[i] for b in objects[j])
+            )
+        ]
 
     def _without_common(
         self, parts: Sequence[Schema], whole: Sequence[Schema], overlaps: Iterable[tuple[int, int]]
@@ -513,58 +554,44 @@ class Algebra:
     def _branches(self, parts: tuple[Schema, ...], index: int) -> list[Schema] | None:
         """The branches of an AND with just one of some schemas at ``index``.
 
-        What else holds may tell them apart, so that no branch need exclude the others. None where
-        they are apart by themselves; and for what has been branched before, so that its own groups
-        are worked out once instead of time and again.
+        What else holds may tell them apart, so that no branch need exclude the others. None for
+        what has been branched before, so that its own groups are worked out once instead of time
+        and again.
         """
         choice = parts[index]
         if choice.raw is not None or choice in self._branched:
             return None
         self._branched.add(choice)
-        whole: tuple[Schema, ...] = choice.parts
-        pairs = [(i, j) for i in range(len(whole)) for j in range(i)]
-        pairs = [(i, j) for i, j in pairs if not self._have_other_tags(whole[i], whole[j])]
-        self.spend(len(whole) ** 2 // 2)
-        if not pairs:
-            return None
         before, after = parts[:index], parts[index + 1 :]
-        branches = [self.both(*before, branch, *after) for branch in whole]
-        left: list[tuple[int, int]] = []
-        for i, j in pairs:
+        branches = [self.both(*before, branch, *after) for branch in choice.parts]
+        overlaps: list[tuple[int, int]] = []
+        for i, j in self._suspects(branches):
             self.spend(1)
             # A closer look as long as it is worth it.
-            apart = self._have_other_tags if left else self._surely_disjoint
-            if not apart(branches[i], branches[j]):
-                left.append((i, j))
-        return self._without_common(branches, whole, left)
+            if overlaps or not self._surely_disjoint(branches[i], branches[j]):
+                overlaps.append((i, j))
+        return self._without_common(branches, choice.parts, overlaps)
 
     def _surely_disjoint(self, left: Schema, right: Schema) -> bool:
-        if self._have_other_tags(left, right):
-            return True
         common = self.both(left, right)
         if common.inhabited is not None:
             return not common.inhabited
         return self.attempt(lambda: self._inhabitation.decide(common))
 
-    def _have_other_tags(self, left: Schema, right: Schema) -> bool:
-        """Whether their types, or a member with few values, tell all of one from all of the other.
+    def _objects_of(self, schema: Schema) -> list[ObjectGroup]:
+        """The groups of a schema of nothing but objects, where they can be told."""
+        groups: list[Group] = []
 
-        A shortcut: what is False may be disjoint all the same.
-        """
-        types = left.types & right.types
-        if types & ~OBJECTS:
-            return False
-        return not types or self.attempt(
-            lambda: all(
-                self._has_other_tag(one, other)
-                for one in self._work_out(left)
-                if type(one) is ObjectGroup
-                for other in self._work_out(right)
-                if type(other) is ObjectGroup
-            )
-        )
+        def work_out() -> bool:
+            groups.extend(self._work_out(schema))
+            return True
 
-    def _has_other_tag(self, one: ObjectGroup, other: ObjectGroup) -> bool:
+        if schema.types != OBJECTS or not self.attempt(work_out):
+            return []
+        return [group for group in groups if isinstance(group, ObjectGroup)]
+
+    def _have_other_tags(self, one: ObjectGroup, other: ObjectGroup) -> bool:
+        """Whether a member that one of them requires has other values in the other."""
         ours, theirs = self._tags_of(one), self._tags_of(other)
         return any(
             name in theirs
