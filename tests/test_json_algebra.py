@@ -270,6 +270,60 @@ def test_random_schemas_mean_what_jsonschema_says(block: int) -> None:
     assert valid > 500
 
 
+def random_branch(rng: random.Random) -> dict[str, Any]:
+    """Objects with a tag, most of them: required or not, with strings that others may have too."""
+    tags = rng.sample(["a", "b", "c", "d"], rng.randrange(1, 3))
+    values = [
+        {"enum": tags},
+        {"type": "string", "enum": tags},
+        {"const": tags[0]},
+        {"pattern": f"^({'|'.join(tags)})$"},
+        {"pattern": f"^{tags[0]}"},
+        {"type": ["string", "null"]},
+        {"enum": [*tags, 1]},
+    ]
+    branch: dict[str, Any] = {"properties": {rng.choice(("k", "k", "j")): rng.choice(values)}}
+    if rng.random() < 0.5:
+        branch["properties"][rng.choice("jxy")] = {"type": rng.choice(("integer", "string"))}
+    if rng.random() < 0.5:
+        branch["required"] = rng.sample(["k", "j", "x"], rng.randrange(1, 3))
+    if rng.random() < 0.6:
+        branch["type"] = rng.choice(("object", "object", ["object", "null"], "string"))
+    if rng.random() < 0.2:
+        branch["additionalProperties"] = False
+    return branch
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_random_branches_within_other_constraints(block: int) -> None:
+    valid = 0
+    for seed in range(block * 1000, block * 1000 + 120):
+        rng = random.Random(seed)
+        source = random_branch(rng) if rng.random() < 0.8 else {}
+        source["oneOf"] = [random_branch(rng) for _ in range(rng.randrange(2, 6))]
+        if rng.random() < 0.3:
+            source["allOf"] = [{"oneOf": [random_branch(rng) for _ in range(2)]}]
+        if rng.random() < 0.2:
+            source = {"not": source}
+        validator = jsonschema.Draft202012Validator(source)
+        schema = None if is_unsatisfiable(source) else schema_of(source)
+        for _ in range(60):
+            value: Any = {
+                name: rng.choice(["a", "b", "c", "d", "e", 1, None])
+                for name in rng.sample(["k", "j", "x", "y"], rng.randrange(4))
+            }
+            if rng.random() < 0.1:
+                value = rng.choice([None, "a", 1])
+            expected = validator.is_valid(value)
+            assert (schema is not None and belongs(schema, value)) == expected, (
+                seed,
+                source,
+                value,
+            )
+            valid += expected
+    assert valid > 500
+
+
 # Every group of a normal form has a value
 
 
