@@ -819,6 +819,35 @@ def test_a_member_missing_or_wrong_is_one_group() -> None:
     assert not belongs(schema, {"a": 1.0})
 
 
+def test_the_negation_of_objects_with_tags_does_not_multiply() -> None:
+    branches = [
+        {
+            "type": "object",
+            "properties": {
+                "kind": {"enum": [f"k{i}"]},
+                "label": {"type": "string"},
+                f"v{i}": {"type": "integer"},
+            },
+            "required": ["kind", "label"],
+            "additionalProperties": False,
+        }
+        for i in range(8)
+    ]
+    schema = schema_of({"type": "object", "not": {"anyOf": branches}})
+    assert len(schema.groups) <= 1 + 3 * 8
+    assert not belongs(schema, {"kind": "k3", "label": "x", "v3": 1})
+    for value in (
+        {},
+        {"kind": "k9", "label": "x"},
+        {"kind": "k3"},
+        {"kind": "k3", "label": 1},
+        {"kind": "k3", "label": "x", "v3": "1"},
+        {"kind": "k3", "label": "x", "v4": 1},
+        {"kind": "k3", "label": "x", "v3": 1, "other": None},
+    ):
+        assert belongs(schema, value), value
+
+
 def test_one_of_may_be_read_as_any_of() -> None:
     source = {"oneOf": [{"type": "integer"}, {"type": "number"}]}
     assert not belongs(schema_of(source), 1)

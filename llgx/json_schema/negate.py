@@ -154,18 +154,26 @@ def _negate_object(algebra: Algebra, group: ObjectGroup) -> list[Group]:
                 granted[member.name] = member.schema
                 if is_required:
                     required.add(member.name)
+    # Members that are to exist are granted only what is required and one of a few strings: the
+    # order of more would show.
+    tags = {name: schema for name, schema in granted.items() if _is_tag(schema, name in required)}
+    others = (Cell(StringSet.of(tags).complement(), any_),) if tags else whole
+
+    def exists(names: StringSet, schema: Schema) -> None:
+        some = (Some(names, schema),)
+        required = frozenset(tags)
+        result.append(make_object(algebra, tags, others, required, some, unlisted=required))
+
     for cell in group.cells:
         if cell.schema.kind != KIND_ANY and cell.schema is not never:
-            some = Some(cell.names, algebra.negation(cell.schema))
-            result.append(make_object(algebra, {}, whole, some=(some,)))
+            exists(cell.names, algebra.negation(cell.schema))
     covered = [cell.names for cell in group.cells if cell.schema is not never]
     if group.members:
         covered.append(StringSet.of([member.name for member in group.members]))
     if covered:
         uncovered = covered[0].join(*covered[1:]).complement()
         if not uncovered.is_empty():
-            some = Some(uncovered, any_)
-            result.append(make_object(algebra, {}, whole, some=(some,)))
+            exists(uncovered, any_)
     else:
         result.append(make_object(algebra, {}, whole, low=1))
     for one in group.some:
@@ -179,3 +187,11 @@ def _negate_object(algebra: Algebra, group: ObjectGroup) -> list[Group]:
     if group.high is not None:
         result.append(make_object(algebra, {}, whole, low=group.high + 1))
     return [one for one in result if one is not None]
+
+
+def _is_tag(schema: Schema, is_required: bool) -> bool:
+    """Whether a member is required to be one of a few strings."""
+    if not is_required or schema.kind != KIND_LEAF or len(schema.parts) != 1:
+        return False
+    (group,) = schema.parts
+    return isinstance(group, StringGroup) and group.strings.values is not None
