@@ -26,17 +26,24 @@ class Composition:
         self._terminals: list[ir.Terminal] = []
         self._skip: list[int] = [-1]
         self._once: set[int] = set()
-        self._shared: dict[ir.Terminal, ir.TerminalRef] = {}
+        self._shared: dict[tuple[ir.Terminal, bytes | int], ir.TerminalRef] = {}
         self._warnings: list[str] = []
         self._unenforced: list[tuple[str, str, str]] = []
         self._forcing = True
         self._exact = False
 
     def terminal(self, terminal: ir.Terminal) -> ir.TerminalRef:
-        """A terminal of skip class 0; equal ones are one."""
-        found = self._shared.get(terminal)
+        """A terminal of skip class 0; equal texts, and equal names of one regex, are one.
+
+        Regexes are told apart by identity: comparing them would take as long as they are large, and
+        as much stack as they are deep.
+        """
+        regex = terminal.regex
+        content = regex.data if isinstance(regex, ir.Literal) else id(regex)
+        key = (dataclasses.replace(terminal, regex=ir.EMPTY), content)
+        found = self._shared.get(key)
         if found is None:
-            found = self._shared[terminal] = ir.TerminalRef(len(self._terminals))
+            found = self._shared[key] = ir.TerminalRef(len(self._terminals))
             self._terminals.append(terminal)
         return found
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Union
 
 from llgx import ir
@@ -125,7 +125,7 @@ def compile_structural_tags(
     free = _FreeText(grammar, texts, forbidden)
     bodies: list[tuple[ir.Symbol, ...]] = []
     for trigger, group in by_trigger.items():
-        beginnings = [rest[0] for _, rest in group if rest]
+        beginnings = _Prefixes(rest[0] for _, rest in group if rest)
         rests = [
             _tag_symbols(grammar, tag, rest, beginnings, content_of(tag), stop_after_first)
             for tag, rest in group
@@ -230,40 +230,60 @@ def _group(
         if not trigger:
             raise GrammarError("a trigger is empty")
     groups: dict[Part, list[tuple[StructuralTag, Parts]]] = {trigger: [] for trigger in triggers}
+    common = _Prefixes(triggers)
     for tag in tags:
         first, rest = _first(_parts(tag.begin), "the beginning of a tag")
-        own = [] if tag.trigger is None else [_part(tag.trigger)]
-        candidates = own or list(triggers) or [first]
-        for trigger in sorted(candidates, key=lambda part: len(str(part))):
-            if trigger == first:
-                groups.setdefault(trigger, []).append((tag, rest))
-                break
-            if (
-                trigger
-                and isinstance(trigger, str)
-                and isinstance(first, str)
-                and first.startswith(trigger)
-            ):
-                left = (first[len(trigger) :], *rest)
-                groups.setdefault(trigger, []).append((tag, left))
-                break
-        else:
-            known = ", ".join(repr(str(trigger)) for trigger in candidates)
+        own = () if tag.trigger is None else (_part(tag.trigger),)
+        candidates = common if triggers and not own else _Prefixes(own or (first,))
+        trigger = candidates.shortest_of(first)
+        if trigger is None:
+            known = ", ".join(repr(str(trigger)) for trigger in own or triggers)
             message = f"the beginning {str(first)!r} of a tag starts with none of the triggers"
             raise GrammarError(f"{message} {known}")
+        if isinstance(trigger, str) and isinstance(first, str) and trigger != first:
+            rest = (first[len(trigger) :], *rest)
+        groups.setdefault(trigger, []).append((tag, rest))
     for trigger, group in groups.items():
         if not group:
             raise GrammarError(f"no tag begins with the trigger {str(trigger)!r}")
     return groups
 
 
+class _Prefixes:
+    """Texts and tokens that a marker may begin with; the empty text is none."""
+
+    def __init__(self, parts: Iterable[Part]) -> None:
+        self._parts = {part for part in parts if part}
+        self._lengths = sorted({len(part) for part in self._parts if isinstance(part, str)})
+
+    def shortest_of(self, first: Part) -> Part | None:
+        """The shortest one that ``first`` begins with."""
+        return next(self.all_of(first), None)
+
+    def all_of(self, first: Part) -> Iterator[Part]:
+        """Those that ``first`` begins with, from the shortest to the longest."""
+        if not isinstance(first, str):
+            yield from (first,) if first in self._parts else ()
+            return
+        for length in itertools.takewhile(len(first).__ge__, self._lengths):
+            if first[:length] in self._parts:
+                yield first[:length]
+
+
 def _check_reachable(triggers: Sequence[str], excludes: Sequence[str]) -> None:
     """Refuse triggers that no text can come to, since another one ends it before."""
+    known = set(triggers)
+    lengths = sorted({len(trigger) for trigger in triggers})
     for trigger in triggers:
-        for other in triggers:
-            if other != trigger and other in trigger:
-                message = f"the trigger {trigger!r} can never be completed: {other!r} ends the text"
-                raise GrammarError(f"{message} within it")
+        inner = (
+            trigger[at : at + length]
+            for length in itertools.takewhile(len(trigger).__gt__, lengths)
+            for at in range(len(trigger) - length + 1)
+        )
+        other = next((text for text in inner if text in known), None)
+        if other is not None:
+            message = f"the trigger {trigger!r} can never be completed: {other!r} ends the text"
+            raise GrammarError(f"{message} within it")
     if "" in excludes:
         raise GrammarError("an excluded string is empty")
 
@@ -272,7 +292,7 @@ def _tag_symbols(
     grammar: Composition,
     tag: StructuralTag,
     begin: Parts,
-    beginnings: Sequence[Part],
+    beginnings: _Prefixes,
     content: ir.GrammarIR | None,
     is_last: bool,
 ) -> tuple[ir.Symbol, ...]:
@@ -318,11 +338,11 @@ def _tag_symbols(
     return (*_cut(grammar, begin, beginnings), *around)
 
 
-def _cut(grammar: Composition, begin: Parts, others: Sequence[Part]) -> tuple[ir.Symbol, ...]:
+def _cut(grammar: Composition, begin: Parts, others: _Prefixes) -> tuple[ir.Symbol, ...]:
     if not begin or not isinstance(begin[0], str):
         return _symbols(grammar, begin)
     text = begin[0]
-    cuts = {len(o) for o in others if isinstance(o, str) and text.startswith(o)} | {0, len(text)}
+    cuts = {len(other) for other in others.all_of(text) if isinstance(other, str)} | {0, len(text)}
     pieces = tuple(text[a:b] for a, b in itertools.pairwise(sorted(cuts)))
     return _symbols(grammar, (*pieces, *begin[1:]))
 

@@ -12,6 +12,8 @@ import hypothesis
 import pytest
 from prepare_llama_cpp import vocabulary_directory
 
+import llgx
+
 # Times vary with the load of the machine and say nothing about correctness.
 hypothesis.settings.register_profile("llgx", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("llgx")
@@ -28,6 +30,12 @@ def vocabulary_dir() -> Path:
             pytrace=False,
         )
     return directory
+
+
+@pytest.fixture(scope="session")
+def llama3(vocabulary_dir: Path) -> llgx.Vocabulary:
+    """The vocabulary of Llama 3."""
+    return llgx.Vocabulary.from_gguf(vocabulary_dir / "ggml-vocab-llama-bpe.gguf")
 
 
 @pytest.fixture(scope="session")

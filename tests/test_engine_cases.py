@@ -48,12 +48,6 @@ BYTES: Final = byte_tokens()
 VOCABULARY: Final = llgx.Vocabulary.from_tokens(BYTES.tokens, eog=BYTES.eog)
 
 
-@pytest.fixture(scope="session")
-def llama3(vocabulary_dir: pathlib.Path) -> llgx.Vocabulary:
-    """The vocabulary of Llama 3."""
-    return llgx.Vocabulary.from_gguf(vocabulary_dir / "ggml-vocab-llama-bpe.gguf")
-
-
 def grammar_of(case: Case) -> llgx.Grammar:
     """The grammar of a case, with the ``imports`` and other ``grammars`` that it names."""
     imports = case.get("imports")
@@ -71,7 +65,7 @@ def _compile(
     )
 
 
-def _accepts(matcher: llgx.Matcher, tokens: list[int], size: int) -> bool:
+def accepts_tokens(matcher: llgx.Matcher, tokens: list[int], size: int) -> bool:
     """Whether ``tokens`` are a complete text; asserts that every mask says so too."""
     for token in tokens:
         mask = llgx.allocate_token_bitmask(1, size)
@@ -122,9 +116,9 @@ def test_bytes(case: Case, configuration: Configuration) -> None:
     compiled = _compile(case, VOCABULARY, configuration)
     size = len(VOCABULARY)
     for text in case["accept"]:
-        assert _accepts(llgx.Matcher(compiled), list(text.encode()), size), text
+        assert accepts_tokens(llgx.Matcher(compiled), list(text.encode()), size), text
     for text in case["reject"]:
-        assert not _accepts(llgx.Matcher(compiled), list(text.encode()), size), text
+        assert not accepts_tokens(llgx.Matcher(compiled), list(text.encode()), size), text
     for fact in case.get("after", ()):
         matcher = llgx.Matcher(compiled)
         text = fact["text"].encode()
@@ -179,7 +173,7 @@ def test_real_vocabulary(
                     if tokens is None or b"".join(llama3.tokens[t] for t in tokens) != data:
                         continue
                     matcher.reset()
-                    accepted = _accepts(matcher, tokens, size)
+                    accepted = accepts_tokens(matcher, tokens, size)
                     assert accepted == (kind == "accept"), (case["id"], text, tokens)
 
 

@@ -11,6 +11,7 @@ import json
 import pathlib
 import random
 import re
+import time
 from typing import Any, Final
 
 import pytest
@@ -23,6 +24,7 @@ from llgx.limits import DEFAULT_LIMITS
 from tests.campaign import ALL_CONFIGURATIONS, Configuration, allowed_tokens
 from tests.gbnf_reference import Reference, random_grammar, random_texts
 from tests.strategies import byte_tokens
+from tests.test_engine_cases import accepts_tokens
 
 Case = dict[str, Any]
 
@@ -89,6 +91,22 @@ def test_cases(configuration: Configuration) -> None:
             assert _accepts(compiled, text), (case["id"], text)
         for text in case["reject"]:
             assert not _accepts(compiled, text), (case["id"], text)
+
+
+@_by_configuration
+def test_cases_with_a_real_vocabulary(
+    configuration: Configuration, llama3: llgx.Vocabulary
+) -> None:
+    """Texts as the model would spell them; those that are refused fail at a token or the end."""
+    for case in CASES:
+        compiled = llgx.Grammar.from_gbnf(case["gbnf"]).compile(
+            llama3, limits=configuration.limits, shortcuts=configuration.shortcuts
+        )
+        for text in [*case["accept"], *case["reject"]]:
+            tokens = llama3.tokenize(text.encode())
+            assert b"".join(llama3.tokens[token] for token in tokens) == text.encode()
+            accepted = accepts_tokens(llgx.Matcher(compiled), tokens, len(llama3))
+            assert accepted == (text in case["accept"]), (case["id"], text)
 
 
 @_by_name
@@ -365,3 +383,26 @@ def test_names_of_ordinary_tokens() -> None:
     vocabulary = llgx.Vocabulary.from_tokens([b"<tool>", b"a"])
     matcher = llgx.Matcher(llgx.Grammar.from_gbnf('root ::= <tool> "a"').compile(vocabulary))
     assert matcher.try_consume([0, 1]) == 2
+
+
+# Cost
+
+
+@pytest.mark.parametrize(
+    ("head", "item"),
+    [
+        ("root ::= ", '"a" '),
+        ("root ::= ", '"a" "" [bc]? '),
+        ("root ::= ", '("a" ("b")) '),
+        ("root ::= x\nx ::= ", "[a-c] "),
+        ("root ::= x\nx ::= [a-c]", ' | "ab"'),
+    ],
+)
+def test_long_grammars_take_linear_time(head: str, item: str) -> None:
+    def seconds(count: int) -> float:
+        begin = time.process_time()
+        llgx.Grammar.from_gbnf(head + item * count)
+        return time.process_time() - begin
+
+    small, large = seconds(3_000), seconds(24_000)
+    assert large < 24 * small  # 8 times the text; quadratic would be 64 times the work

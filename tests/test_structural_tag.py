@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import re
+import time
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -438,3 +439,34 @@ def test_reasoning_with_special_tokens() -> None:
     missing = answer.with_reasoning(SpecialToken("</thought>"))
     with pytest.raises(llgx.GrammarError, match="</thought>"):
         missing.compile(SPECIAL)
+
+
+def test_many_tags_take_linear_time() -> None:
+    def seconds(count: int, shared: bool) -> float:
+        tags = [
+            StructuralTag(f"<f{i};", "</f>", schema={"type": "integer"}, trigger=None)
+            for i in range(count)
+        ]
+        triggers = [f"<f{i};" for i in range(count)] if shared else []
+        begin = time.process_time()
+        llgx.Grammar.from_structural_tags(tags, triggers=triggers)
+        return time.process_time() - begin
+
+    for shared in (False, True):
+        small, large = seconds(500, shared), seconds(4_000, shared)
+        assert large < 24 * small  # 8 times the tags; quadratic would be 64 times the work
+
+
+def test_content_may_be_deep() -> None:
+    """Terminals of a chain of definitions: deeper than Python's stack, within the limits."""
+    count = 1_500
+    chain = "\n".join(f'T{i}: "a" | "b" T{i + 1} "c"' for i in range(count))
+    content = f'%llguidance {{}}\nstart: T0\n{chain}\nT{count}: "x"'
+    grammar = llgx.Grammar.from_structural_tags([StructuralTag("<f>", "</f>", content)])
+    assert _accepts(grammar, "t <f>bbacc</f>")
+    assert not _accepts(grammar, "t <f>bbac</f>")
+
+
+def test_an_empty_trigger_is_no_trigger() -> None:
+    with pytest.raises(llgx.GrammarError, match="starts with none of the triggers ''"):
+        llgx.Grammar.from_structural_tags([StructuralTag("<f>", "</f>", trigger="")])

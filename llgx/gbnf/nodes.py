@@ -173,14 +173,20 @@ class Pool:
     def series(self, items: Iterable[Node]) -> Node:
         """``items`` one after the other."""
         flat: list[Node] = []
+        texts: list[str] = []  # that stand side by side, joined once the last one is known
         for item in items:
             if item is self.nothing:
                 return self.nothing
             for part in item.items if isinstance(item, Series) else (item,):
-                if flat and isinstance(part, Text) and isinstance(flat[-1], Text):
-                    flat[-1] = self.text(flat[-1].value + part.value)
-                else:
-                    flat.append(part)
+                if isinstance(part, Text):
+                    texts.append(part.value)
+                    continue
+                if texts:
+                    flat.append(self.text("".join(texts)))
+                    texts.clear()
+                flat.append(part)
+        if texts:
+            flat.append(self.text("".join(texts)))
         return flat[0] if len(flat) == 1 else self._intern_series(tuple(flat))
 
     def choice(self, items: Iterable[Node]) -> Node:
