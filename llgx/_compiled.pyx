@@ -753,6 +753,9 @@ cdef str _unproductive_message(ir, Flat flat, uint8_t* productive, uint8_t* is_e
                         f"the grammar matches no text: terminal {ir.terminals[at].name} "
                         "matches nothing"
                     )
+    for rule in ir.rules:
+        if rule.name and not rule.productions:
+            return f"the grammar matches no text: rule {rule.name} matches nothing, or never ends"
     names = [rule.name for at, rule in enumerate(ir.rules) if not productive[at] and rule.name]
     return "the grammar matches no text: no end to the recursion of " + ", ".join(names[:5])
 

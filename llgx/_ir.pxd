@@ -63,6 +63,7 @@ cdef class TokenSet:
     cdef readonly tuple ranges
     cdef readonly bint negated
     cdef readonly bint optional
+    cdef readonly tuple place
 
 @cython.final
 cdef class TerminalRef:

@@ -66,6 +66,7 @@ class TokenSet:
     ranges: tuple[tuple[int, int], ...] = ()
     negated: bool = False
     optional: bool = False
+    place: tuple[str, int, str] | None = dataclasses.field(default=None, compare=False, repr=False)
 
 @dataclasses.dataclass(frozen=True)
 class TerminalRef:

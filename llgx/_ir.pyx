@@ -8,7 +8,7 @@ Invariant: all but rules are immutable and compare by content. Cost: some 0.1 µ
 """
 
 cimport cython
-from cython.dataclasses cimport dataclass
+from cython.dataclasses cimport dataclass, field
 
 cdef extern from "Python.h":
     int Py_EnterRecursiveCall(const char* where) except *
@@ -176,13 +176,15 @@ cdef class TokenSet:
     The special tokens spelled as in ``names`` and the ids in ``ranges`` (ends included), or with
     ``negated`` all others: ``TokenSet(negated=True)`` is any token. Names and ids are looked up
     when a vocabulary is known; where it has no token of a name, that is an error unless the set is
-    ``optional``.
+    ``optional``. ``place`` is where that error points: the text of the grammar, the offset in it,
+    and its name or ``""``.
     """
 
     names: tuple = ()
     ranges: tuple = ()
     negated: cython.bint = False
     optional: cython.bint = False
+    place: tuple = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

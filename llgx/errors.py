@@ -143,7 +143,10 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     """
     if not name or len(name) > 100:
         return ""
-    candidates = (other for other in known if abs(len(other) - len(name)) <= 3)
+    candidates = [other for other in known if abs(len(other) - len(name)) <= 3]
+    for other in candidates:
+        if other.lower() == name.lower():
+            return f" (did you mean '{other}'?)"
     few = heapq.nlargest(
         _COMPARED // len(name) ** 2 + 4, candidates, key=lambda other: _likeness(name, other)
     )

@@ -226,10 +226,10 @@ def _group(
     """The tags of each trigger, and what is left of each one's beginning after it."""
     if not tags:
         raise GrammarError("there are no structural tags")
-    for trigger in triggers:
-        if not trigger:
+    for part in triggers:
+        if not part:
             raise GrammarError("a trigger is empty")
-    groups: dict[Part, list[tuple[StructuralTag, Parts]]] = {trigger: [] for trigger in triggers}
+    groups: dict[Part, list[tuple[StructuralTag, Parts]]] = {part: [] for part in triggers}
     common = _Prefixes(triggers)
     for tag in tags:
         first, rest = _first(_parts(tag.begin), "the beginning of a tag")
@@ -237,15 +237,15 @@ def _group(
         candidates = common if triggers and not own else _Prefixes(own or (first,))
         trigger = candidates.shortest_of(first)
         if trigger is None:
-            known = ", ".join(repr(str(trigger)) for trigger in own or triggers)
+            known = ", ".join(repr(str(part)) for part in own or triggers)
             message = f"the beginning {str(first)!r} of a tag starts with none of the triggers"
             raise GrammarError(f"{message} {known}")
         if isinstance(trigger, str) and isinstance(first, str) and trigger != first:
             rest = (first[len(trigger) :], *rest)
         groups.setdefault(trigger, []).append((tag, rest))
-    for trigger, group in groups.items():
+    for part, group in groups.items():
         if not group:
-            raise GrammarError(f"no tag begins with the trigger {str(trigger)!r}")
+            raise GrammarError(f"no tag begins with the trigger {str(part)!r}")
     return groups
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from llgx.errors import GrammarError
 
 if TYPE_CHECKING:
-    from llgx.ir import Terminal
+    from llgx.ir import Terminal, TokenSet
     from llgx.vocabulary import Vocabulary
 
 __all__ = ["resolve_tokens", "special_names"]
@@ -57,14 +57,15 @@ def resolve_tokens(
             ids = [token for token, text in enumerate(vocabulary.tokens) if text == data]
         if not ids:
             known = [text.decode("utf-8", "replace") for text in names]
-            raise GrammarError(f"no special token is spelled {name!r}{_near(name, known)}")
+            raise _error(f"no special token is spelled {name!r}{_near(name, known)}", tokens)
         ranges += [(token, token + 1) for token in ids]
     for first, last in tokens.ranges:
         if last >= size:
-            raise GrammarError(
+            message = (
                 f"token range {first}-{last} in {terminal.name} reaches beyond the vocabulary of "
                 f"{size} tokens"
             )
+            raise _error(message, tokens)
         ranges.append((first, last + 1))
     if not tokens.negated:
         return _merged(ranges)
@@ -77,6 +78,13 @@ def resolve_tokens(
     if at < size:
         left.append((at, size))
     return left
+
+
+def _error(message: str, tokens: TokenSet) -> GrammarError:
+    if tokens.place is None:
+        return GrammarError(message)
+    text, offset, name = tokens.place
+    return GrammarError(f"{message} (in {name})" if name else message, text=text, offset=offset)
 
 
 def _near(name: str, known: Sequence[str]) -> str:

@@ -134,6 +134,12 @@ def test_faults(case: Case) -> None:
         assert excerpt.strip() in case["gbnf"]
 
 
+@pytest.mark.parametrize("text", ["root ::= [z-a]", r'root ::= "\ud800"', 'root ::= "a" root'])
+def test_grammars_of_no_text_say_so(text: str) -> None:
+    with pytest.raises(llgx.GrammarError, match="rule root matches nothing, or never ends"):
+        llgx.Grammar.from_gbnf(text).compile(VOCABULARY)
+
+
 def test_warnings() -> None:
     grammar = llgx.Grammar.from_gbnf('root ::= [] [z-a]* b\nb ::= "x"\nb ::= "y"')
     assert [warning.split(":")[0] for warning in grammar.warnings] == [

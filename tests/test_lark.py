@@ -341,6 +341,7 @@ _ERRORS: Final[list[tuple[str, int, int, str]]] = [
     ('start: "\\ude00\\ud83d"', 1, 9, "no partner"),
     ('start: "\ud800"', 1, 9, "lone surrogate"),
     ("%frobnicate", 1, 1, "unknown keyword %frobnicate"),
+    ('start: "a"\n%ignor " "', 2, 1, "unknown keyword %ignor (did you mean '%ignore'?)"),
     # structure
     ('"a"', 1, 1, "expected a rule"),
     ('start:\n  "a"', 2, 3, "goes on at the next line only after '|'"),
@@ -371,6 +372,8 @@ _ERRORS: Final[list[tuple[str, int, int, str]]] = [
     ('start: "a"{2}{3}', 1, 14, "one repetition"),
     # names
     ('foo: "a"', 0, 0, "no rule 'start'"),
+    ('strat: "a"', 0, 0, "no rule 'start' (did you mean 'strat'?)"),
+    ('START: "a"', 0, 0, "no rule 'start' (did you mean 'START'?)"),
     ("", 0, 0, "no rule 'start'"),
     ('start: "a"\nfoo: "b"\nstart: "c"', 3, 1, "defined twice"),
     ('start: "a"\nB: "b"\nB: "c"', 3, 1, "defined twice"),

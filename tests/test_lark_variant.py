@@ -341,6 +341,7 @@ _LISTS = {"lists": 'list: "[" item "]"\nitem: "x"\nNUMBER: /[0-9]+/\n\nbad: item
     [
         ("start: x\n%import list.x", 2, 1, "did you mean 'lists'?"),
         ("start: x\n%import lists.lits -> x", 2, 15, "did you mean 'list'?"),
+        ("start: x\n%import comon.INT", 2, 1, "did you mean 'common'?"),
         ("start: x\n%import lists (list, x)", 2, 22, "no 'x' in the module 'lists'"),
         ("start: list\nlist: \n%import lists.list", 3, 15, "twice"),
         ("start: bad\n%import lists.bad", 5, 11, "unknown name 'nowhere' (in the module 'lists')"),
@@ -410,6 +411,7 @@ def test_modules_are_bounded() -> None:
         ('{"type": "integer", "minimum": 1e999999999}', "4000 digits"),
         ('{"type": "integer", "minimum": NaN}', "NaN is no JSON"),
         ('{"type": "integer", "substring_words": "a"}', "does not go with 'type'"),
+        ('{"type": "number", "multipleOf": 1234567890123456789.5}', "at most 1e+18"),
         ('{"minimum": 3}', "one substring key, or 'type'"),
         ('{"type": "integer", "maximun": 3}', "did you mean 'maximum'?"),
     ],

@@ -211,6 +211,8 @@ RUST_ERRORS = [
     (r"\uD800", 1, "not the number"),
     (r"[\uD800]", 2, "not the number"),
     (r"\p{Foo}", 1, "unknown Unicode property"),
+    (r"\p{Greeek}", 1, r"'Greeek' (did you mean 'Greek'?)"),
+    (r"\p{sc=Ltin}", 1, r"'sc=Ltin' (did you mean 'Latin'?)"),
     (r"a\p{gc=Foo}", 2, "unknown Unicode property"),
     (r"\p{^L}", 1, "unknown Unicode property"),
     (r"\p{}", 1, "unknown Unicode property"),

@@ -7,6 +7,7 @@ with what it must not do.
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 
@@ -240,6 +241,34 @@ def test_guards_that_leave_nothing_after_a_token() -> None:
 def test_tokens_that_are_not_there(tokens: TokenSet, message: str) -> None:
     with pytest.raises(llgx.GrammarError, match=message):
         matcher(grammar((tokens,)))
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "message"),
+    [
+        ('%llguidance {}\nstart: "a"\n  | <thnk> | <thnk>', 3, 5, "<thnk>"),
+        ("%llguidance {}\n%declare THNK\nstart: THNK", 2, 10, "<thnk>"),
+        ("%llguidance {}\nstart: T\nT: <[2-700]>", 3, 4, "beyond the vocabulary"),
+        ("%llguidance {}\nstart: x\nx: %lark {\n start: <thnk> }", 4, 9, "<thnk>"),
+        ('root ::= "a" |\n  <thnk>', 2, 3, "<thnk>"),
+        ('root ::= "a" !<[700]>', 1, 14, "beyond the vocabulary"),
+    ],
+)
+def test_tokens_that_are_not_there_are_pointed_at(
+    text: str, line: int, column: int, message: str
+) -> None:
+    compiled = llgx.Grammar.from_string(text)
+    with pytest.raises(llgx.GrammarError, match=re.escape(message)) as caught:
+        compiled.compile(VOCABULARY)
+    assert (caught.value.line, caught.value.column) == (line, column)
+    assert caught.value.excerpt.splitlines()[1] == " " * (column - 1) + "^"
+
+
+def test_tokens_that_are_not_there_say_in_which_grammar() -> None:
+    named_grammar = {"name": "x", "lark_grammar": "start:\n | <thnk>"}
+    entered = llgx.Grammar.from_grammars([{"lark_grammar": "start: @x"}, named_grammar])
+    with pytest.raises(llgx.GrammarError, match=r"line 2, column 4: .*\(in the grammar @x\)"):
+        entered.compile(VOCABULARY)
 
 
 def test_a_name_that_only_an_ordinary_token_has() -> None:

@@ -334,13 +334,16 @@ class _Parser:
             raise GrammarError(message, text=self._text, offset=at)
         self._at = match.end()
         negated = bool(match[1])
+        place = (self._text, at, "")
         if match[3] is not None:
-            return self._pool.token(TokenSet(names=(f"<{match[3]}>",), negated=negated))
+            names = (f"<{match[3]}>",)
+            return self._pool.token(TokenSet(names=names, negated=negated, place=place))
         digits = match[2].lstrip("0") or "0"
         if len(digits) > 10 or int(digits) > _TOKEN_ID_MAX:
             raise GrammarError("the token id is too large", text=self._text, offset=match.start(2))
         number = int(digits)
-        return self._pool.token(TokenSet(ranges=((number, number),), negated=negated))
+        ranges = ((number, number),)
+        return self._pool.token(TokenSet(ranges=ranges, negated=negated, place=place))
 
     def _repeat(self, group: _Group, at: int, nested: bool) -> None:
         if not group.items:

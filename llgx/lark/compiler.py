@@ -228,9 +228,11 @@ class _Namespace:
         start = self.grammar.rules.get(self.grammar.resolve("start"))
         if start is None:
             where = f"the grammar @{self._name} has" if self._name else "the grammar has"
+            hint = suggestion("start", (*self.grammar.rules, *self.grammar.terminals))
+            message = f"{where} no rule 'start'{hint}"
             if self.grammar.begin:
-                raise self._sources.error(f"{where} no rule 'start'", self.grammar.begin)
-            raise GrammarError(f"{where} no rule 'start'")
+                raise self._sources.error(message, self.grammar.begin)
+            raise GrammarError(message)
         if start.parametric or start.parameters:
             message = "the rule 'start' cannot take a parameter"
             raise self._sources.error(message, start.begin)
@@ -481,9 +483,10 @@ class _Namespace:
     def _tokens(self, node: ast.Tokens, name: str) -> ir.TerminalRef:
         """The terminal for tokens of the model."""
         try:
-            tokens = token_set(node.text)
+            plain = token_set(node.text)
         except ValueError as error:
             raise self._error(str(error), node) from None
+        tokens = dataclasses.replace(plain, place=self._sources.locate(node.begin))
         key = ("tokens", tokens)
         found = self._terminal_index.get(key)
         if found is None:

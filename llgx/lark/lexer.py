@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from llgx.errors import LimitError
+from llgx.errors import LimitError, suggestion
 from llgx.lark.source import Sources
 from llgx.limits import DEFAULT_LIMITS, Limits
 
@@ -109,7 +109,8 @@ def tokenize(sources: Sources, base: int, limits: Limits = DEFAULT_LIMITS) -> It
                 source = text[begin_value:end]
                 position = _skip(_BLANK, text, end)
             elif kind not in _KEYWORDS:
-                raise sources.error(f"unknown keyword {kind[:40]}", base + begin)
+                hint = suggestion(kind, (*_KEYWORDS, *_JSON_KEYWORDS))
+                raise sources.error(f"unknown keyword {kind[:40]}{hint}", base + begin)
         elif kind == "regex" and _NAME_CHARACTER.match(text, end):
             message = f"unknown regex flag {text[end]!r}; the flags are i, m, s, u and x"
             raise sources.error(message, base + end)

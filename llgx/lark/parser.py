@@ -426,7 +426,7 @@ class _Parser:
             try:
                 text = self._library.fetch(path, cursor.limits)
             except ModuleError as error:
-                hint = suggestion(".".join(path), self._library.names())
+                hint = suggestion(".".join(path), (*self._library.names(), "common"))
                 raise cursor.error(str(error) + hint, token) from None
             base = cursor.sources.add(text, f"the module '{'.'.join(path)}'")
             module = _Parser(

@@ -93,6 +93,13 @@ def _number(value: dict[str, Any]) -> ir.Regex:
         regex: ir.Regex = numbers.regex()
     except GrammarError as error:
         raise ValueError(error.message) from None
+    todo = [regex]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, ir.Remainder) and part.modulus > ir.MAX_MODULUS:
+            most = f"{ir.MAX_MODULUS:.0e}"
+            raise ValueError(f"'multipleOf' of %regex, its point left out, is at most {most}")
+        todo += ir.parts_of(part)
     return regex
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import Final
 
 from llgx import ir
+from llgx.errors import suggestion
 from llgx.limits import DEFAULT_LIMITS, Limits
 from llgx.regex import charset, nodes, tables
 from llgx.regex.charset import CharSet
@@ -243,7 +244,8 @@ class _EcmaParser(PatternParser):
         key, equals, value = name.partition("=")
         members = tables.ecma_property(key, value if equals else None)
         if members is None:
-            self.fail(f"unknown Unicode property {name!r}", at)
+            hint = suggestion(name.rpartition("=")[2], tables.property_names())
+            self.fail(f"unknown Unicode property {name!r}{hint}", at)
         return charset.negate(members) if negated else members
 
     # Classes

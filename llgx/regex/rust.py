@@ -22,7 +22,7 @@ import dataclasses
 from typing import Final
 
 from llgx import ir
-from llgx.errors import LimitError
+from llgx.errors import LimitError, suggestion
 from llgx.limits import DEFAULT_LIMITS, Limits
 from llgx.regex import charset, nodes, tables
 from llgx.regex.charset import CharSet
@@ -563,7 +563,8 @@ class _RustParser(PatternParser):
         else:
             members = tables.loose_property(name)
         if not members or members == ((0xD800, 0xDFFF),):
-            self.fail(f"unknown Unicode property {name!r}", at)
+            hint = suggestion(name.rpartition("=")[2], tables.property_names())
+            self.fail(f"unknown Unicode property {name!r}{hint}", at)
         members = self._fold(members)
         return charset.negate(members) if negated else members
 

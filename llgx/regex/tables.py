@@ -27,6 +27,7 @@ __all__ = [
     "fold",
     "fold_ascii",
     "loose_property",
+    "property_names",
     "space",
     "word",
 ]
@@ -130,6 +131,12 @@ def loose_property(name: str, value: str | None = None) -> CharSet | None:
     kind = kinds.get(_loosen(name), "")
     exact = names.get((kind, _loosen(value)))
     return None if exact is None else _exact(kind, exact)
+
+
+def property_names() -> set[str]:
+    """The names that properties and their values have, short and long ones."""
+    names = {name for _, name in (*_rows(), *(("", name) for name in _COMPUTED))}
+    return {name for name in names if not name.startswith(".")}.union(_KINDS)
 
 
 def ecma_property(name: str, value: str | None = None) -> CharSet | None:
