@@ -21,6 +21,8 @@ import numpy as np
 import pytest
 
 import llgx
+from llgx.lark import compile_lark
+from tests.ir_match import matches
 
 llguidance = pytest.importorskip("llguidance")
 
@@ -40,10 +42,18 @@ _WORDS: Final = [
 ]
 
 
+_RUNS: Final = [
+    '{"substring_words": "the cat, the dog and the  cat"}',
+    '{"substring_chars": "abracadabra"}',
+    '{"substring_chunks": ["if", " x", " then", " y", "if"]}',
+]
 _TOKENS: Final = [
     *("<|start_header_id|>", "<|reserved_special_token_3|>", "<[64]>", "<[64-90,1000-2000]>"),
     *("<[128010-128200]>", "<[5]>"),
 ]
+
+
+_ONCE: Final = '%llguidance {"ignore_once": true}'
 
 
 class _Author:
@@ -51,8 +61,8 @@ class _Author:
 
     Left out, since the two are known to differ there (docs/departures.md): what only one of them
     reads; rules without an end and terminals without a match, which llgx drops; skipping next to
-    nested grammars; skipping that would come first where a terminal may be empty; lazy lexemes of
-    one byte.
+    nested grammars; skipping that would come first, or once only, where a terminal may be empty;
+    lazy lexemes of one byte; rules that a condition lets be empty, or leaves without an end.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -76,12 +86,18 @@ class _Author:
             else:
                 start = f'start: "<" ({self._body(2)})'
             if rng.random() < 0.3:
-                ignored.append('%llguidance {"ignore_once": true}')
+                ignored.append(_ONCE)
         lines = [start] if nested else ['%llguidance {"no_forcing": true}', start]
         for index, name in enumerate(self._terminals):
             lines.append(f"{name}: {self._terminal_body(index)}")
         for name in self._rules:
             lines.append(self._rule(name, nested))
+        if any("count::" in line for line in lines):
+            lines.append(self._counter())
+        if any("each::" in line for line in lines):
+            lines.append(self._permutation())
+        if _ONCE in ignored and _some_terminal_may_be_empty("\n".join(lines)):
+            ignored.remove(_ONCE)
         return "\n".join(lines + ignored) + "\n"
 
     def _rule(self, name: str, nested: bool) -> str:
@@ -100,10 +116,53 @@ class _Author:
             return f"{name}: %lark {{\n{_Author(rng).grammar(nested=True)}}}"
         return f"{name}: {self._body(2)} | {self._string()}"
 
+    def _counter(self) -> str:
+        """A rule that counts in its parameter; left-recursive or right-recursive."""
+        rng = self._rng
+        item = rng.choice([self._string(), self._regex(), f"({self._string()} {self._string()})"])
+        step = rng.choice(["incr(_)", "incr([0:3])", "incr([2:5])"])
+        part = "_" if step == "incr(_)" else step[5:-1]
+        most = rng.randint(1, 4)
+        condition = rng.choice(
+            [
+                f"ge({part}, {rng.randint(0, most)})",
+                f"eq({part}, {rng.randint(0, most)})",
+                f"not(lt({part}, {rng.randint(0, most)}))",
+                f"bit_count_ge(_, {rng.randint(0, 2)})",
+                f"le({part}, {rng.randint(0, most)})",
+            ]
+        )
+        more = f"{item} count::{step} %if lt({part}, {most})"
+        return f"count::_: {more} | {self._ends(condition)}"
+
+    def _ends(self, condition: str) -> str:
+        """One way to the end where a condition holds, another where it does not."""
+        return f"{self._string()} %if {condition} | {self._string()} %if not({condition})"
+
+    def _permutation(self) -> str:
+        """A rule that derives some of its items, each at most once."""
+        rng = self._rng
+        items = [rng.choice([self._string(), self._regex()]) for _ in range(rng.randint(2, 4))]
+        bodies = [
+            f"{item} each::set_bit({bit}) %if bit_clear({bit})" for bit, item in enumerate(items)
+        ]
+        every = f"[0:{len(items)}]"
+        condition = rng.choice(
+            [
+                f"is_ones({every})",
+                f"bit_count_{rng.choice(['ge', 'le', 'eq', 'gt', 'ne'])}({every}, 1)",
+                "or(bit_set(0), and(bit_clear(0), bit_set(1)))",
+                f"not(is_zeros({every}))",
+            ]
+        )
+        return "each::_: " + " | ".join([*bodies, self._ends(condition)])
+
     def _string(self) -> str:
         return f'"{self._rng.choice(_WORDS)}"' + ("i" if self._rng.random() < 0.1 else "")
 
     def _regex(self) -> str:
+        if self._rng.random() < 0.06:
+            return "%regex " + self._rng.choice(_RUNS)
         return f"/{self._rng.choice(_REGEXES)}/"
 
     def _terminal_body(self, index: int) -> str:
@@ -153,10 +212,16 @@ class _Author:
             return rng.choice(self._rules)
         if kind < 0.84:
             return rng.choice(_TOKENS)
+        if kind < 0.87:
+            return rng.choice(["count::0", "count::1", "count::0x4", "each::0", "each::2"])
         if depth <= 0:
             return self._string()
         inner = f"({self._body(depth - 1)})"
         return inner + rng.choice(["", "*", "+", "?", "{2}", "{1,3}", "{2,}"])
+
+
+def _some_terminal_may_be_empty(grammar: str) -> bool:
+    return any(matches(terminal.regex, b"") for terminal in compile_lark(grammar).terminals)
 
 
 class _Peer:
