@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from llgx import ir
 from llgx.arguments import check_list
-from llgx.errors import GrammarError, LimitError
+from llgx.errors import GrammarError, LimitError, LlgxError
 from llgx.limits import DEFAULT_LIMITS, Limits
 from llgx.regex import parse_ecma, parse_rust
 
@@ -51,7 +51,12 @@ def compile_regex(
     if len(pattern) > limits.grammar_bytes:
         raise LimitError(f"a pattern of {len(pattern)} characters", limit="grammar_bytes")
     if syntax == "rust":
-        regex = parse_rust(pattern, limits=limits)
+        try:
+            regex = parse_rust(pattern, limits=limits)
+        except GrammarError as error:
+            if _is_ecma(pattern, limits):
+                error.hint('; syntax="ecma" reads this pattern')
+            raise
     elif syntax == "ecma":
         # JavaScript searches: the pattern is read once by itself, so that a stray parenthesis in it
         # is found, and once more with anchors around it.
@@ -62,6 +67,14 @@ def compile_regex(
         raise ValueError(f"syntax is 'rust' or 'ecma', not {syntax!r}")
     shown = pattern if len(pattern) <= _NAME_MAX else f"{pattern[:_NAME_MAX]}..."
     return _one_terminal(f"/{shown}/", regex)
+
+
+def _is_ecma(pattern: str, limits: Limits) -> bool:
+    try:
+        parse_ecma(pattern, limits=limits)
+    except LlgxError:
+        return False
+    return True
 
 
 def _name(choices: Iterable[bytes]) -> str:

@@ -164,3 +164,13 @@ def test_no_regex() -> None:
         llgx.Grammar.from_regex("a", syntax="perl")  # type: ignore[arg-type]
     with pytest.raises(llgx.LimitError):
         llgx.Grammar.from_regex("a" * 10, limits=llgx.Limits(grammar_bytes=5))
+
+
+@pytest.mark.parametrize("pattern", ['".*?"', "(?=a)a.*", r"\bcat\b"])
+def test_what_the_other_syntax_reads_is_said(pattern: str) -> None:
+    with pytest.raises(llgx.GrammarError, match='; syntax="ecma" reads this pattern'):
+        llgx.Grammar.from_regex(pattern)
+    assert llgx.Grammar.from_regex(pattern, syntax="ecma").compile(VOCABULARY)
+    with pytest.raises(llgx.GrammarError) as caught:
+        llgx.Grammar.from_regex("a(")
+    assert "ecma" not in caught.value.message

@@ -1,10 +1,11 @@
 """Every case of ``data/*.json`` that is a grammar, under every configuration of the engine.
 
 A file is a list of cases: ``grammar`` in Lark (with ``imports`` by name and other ``grammars``, if
-there are any), texts to ``accept`` and to ``reject``, and
-optionally facts ``after`` a text: ``next``, exactly the ASCII characters that may follow;
-``forced``, exactly the text that must follow; ``stopped``, whether the text is complete and nothing
-can follow. The reference twin is one more engine here, so that a wrong expectation shows as such.
+there are any), or, in ``constructors.json``, what another constructor of ``Grammar`` takes; texts
+to ``accept`` and to ``reject``, and optionally facts ``after`` a text: ``next``, exactly the ASCII
+characters that may follow; ``forced``, exactly the text that must follow; ``stopped``, whether the
+text is complete and nothing can follow. The reference twin is one more engine here, so that a wrong
+expectation shows as such.
 
 A text is fed byte by byte, and with a real vocabulary (Llama 3) as the model would spell it and cut
 at random places; each step must agree with the mask.
@@ -34,7 +35,7 @@ def _cases() -> Iterator[Case]:
     for path in sorted((pathlib.Path(__file__).parent / "data").glob("*.json")):
         cases = json.loads(path.read_text())
         for case in cases if isinstance(cases, list) else []:
-            if "grammar" in case:
+            if "name" in case:
                 yield {**case, "id": f"{path.stem}: {case['name']}"}
 
 
@@ -50,6 +51,17 @@ VOCABULARY: Final = llgx.Vocabulary.from_tokens(BYTES.tokens, eog=BYTES.eog)
 
 def grammar_of(case: Case) -> llgx.Grammar:
     """The grammar of a case, with the ``imports`` and other ``grammars`` that it names."""
+    if "reasoning" in case:
+        answer = {key: value for key, value in case.items() if key != "reasoning"}
+        return grammar_of(answer).with_reasoning(**case["reasoning"])
+    if "choices" in case:
+        return llgx.Grammar.from_choices(case["choices"])
+    if "regex" in case:
+        return llgx.Grammar.from_regex(case["regex"], syntax=case.get("syntax", "rust"))
+    if "tags" in case:
+        return llgx.Grammar.from_structural_tags(case["tags"], **case.get("options", {}))
+    if "gbnf" in case:
+        return llgx.Grammar.from_gbnf(case["gbnf"])
     imports = case.get("imports")
     if "grammars" in case:
         grammars = [{"lark_grammar": case["grammar"]}, *case["grammars"]]
@@ -81,7 +93,8 @@ def accepts_tokens(matcher: llgx.Matcher, tokens: list[int], size: int) -> bool:
 
 
 def test_there_are_cases() -> None:
-    assert len(CASES) > 100
+    assert len(CASES) > 400
+    assert len([case for case in CASES if "grammar" not in case]) > 40
     assert sum(len(case.get("after", ())) for case in CASES) > 40
     assert len({case["id"] for case in CASES}) == len(CASES)
 
