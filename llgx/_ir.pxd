@@ -44,6 +44,10 @@ cdef class Remainder:
     cdef readonly str part
 
 @cython.final
+cdef class Substring:
+    cdef readonly tuple pieces
+
+@cython.final
 cdef class ParamExpr:
     cdef readonly str op
     cdef readonly object a

@@ -2,7 +2,15 @@ import dataclasses
 from typing import TypeAlias
 
 _Regex: TypeAlias = (
-    Literal | ByteSet | Concat | Alternation | Intersection | Complement | Repeat | Remainder
+    Literal
+    | ByteSet
+    | Concat
+    | Alternation
+    | Intersection
+    | Complement
+    | Repeat
+    | Remainder
+    | Substring
 )
 _Symbol: TypeAlias = TerminalRef | RuleRef
 
@@ -45,6 +53,10 @@ class Remainder:
     places: int = 0
     fraction: str = "none"
     part: str = "integer"
+
+@dataclasses.dataclass(frozen=True)
+class Substring:
+    pieces: tuple[bytes, ...]
 
 @dataclasses.dataclass(frozen=True)
 class ParamExpr:

@@ -133,6 +133,14 @@ cdef class Remainder:
 
 @dataclass(frozen=True)
 @cython.final
+cdef class Substring:
+    """Any run of consecutive ``pieces``, the empty one included."""
+
+    pieces: tuple
+
+
+@dataclass(frozen=True)
+@cython.final
 cdef class ParamExpr:
     """An argument computed from the parameter ``_`` of the enclosing rule (64-bit, unsigned).
 

@@ -14,6 +14,7 @@ from libc.string cimport memcpy
 
 from llgx._ir cimport (
     Alternation, ByteSet, Complement, Concat, Intersection, Literal, Remainder, Repeat,
+    Substring,
 )
 from llgx._memory cimport (
     FAULT_EMPTINESS, FAULT_EXACT_PAIRS, FAULT_LEXER_STATES, FAULT_MEMORY, FAULT_NONE,
@@ -25,6 +26,7 @@ from llgx._regex cimport (
     SPELL_ZEROS, Regex, node_t, regex_alt, regex_and, regex_bytes, regex_concat, regex_literal,
     regex_not, regex_remainder, regex_repeat,
 )
+from llgx._substring cimport substring_lower
 
 from llgx import ir as _ir
 from llgx.errors import GrammarError, LimitError
@@ -202,6 +204,8 @@ cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0:
         node = regex_repeat(rx, node, tree.low, high)
     elif kind is Remainder:
         node = _lower_remainder(rx, tree)
+    elif kind is Substring:
+        node = substring_lower(rx, (<Substring>tree).pieces)
     else:
         raise TypeError(f"not a regex tree: {tree!r}")
     memo[id(tree)] = (node, tree)

@@ -233,5 +233,7 @@ def _matches_empty(regex: ir.Regex) -> bool:
         elif isinstance(node, ir.Repeat):
             known[id(node)] = not node.low or values[0]
         else:
-            known[id(node)] = isinstance(node, (ir.Concat, ir.Intersection)) and all(values)
+            known[id(node)] = isinstance(node, ir.Substring) or (
+                isinstance(node, (ir.Concat, ir.Intersection)) and all(values)
+            )
     return known[id(regex)]

@@ -30,6 +30,7 @@ from llgx._ir import (
     Repeat,
     Rule,
     RuleRef,
+    Substring,
     Terminal,
     TerminalRef,
     TokenSet,
@@ -56,6 +57,7 @@ __all__ = [
     "Repeat",
     "Rule",
     "RuleRef",
+    "Substring",
     "Symbol",
     "Terminal",
     "TerminalRef",
@@ -65,7 +67,15 @@ __all__ = [
 
 
 Regex: TypeAlias = (
-    Literal | ByteSet | Concat | Alternation | Intersection | Complement | Repeat | Remainder
+    Literal
+    | ByteSet
+    | Concat
+    | Alternation
+    | Intersection
+    | Complement
+    | Repeat
+    | Remainder
+    | Substring
 )
 
 EMPTY: Final = Alternation(())
@@ -195,7 +205,7 @@ _CONDITIONS: Final = {
 
 
 def parts_of(regex: Regex) -> tuple[Regex, ...]:
-    """The regexes that ``regex`` is made of; none for texts and sets of bytes."""
+    """The regexes that ``regex`` is made of; none for those that hold no others."""
     if isinstance(regex, Concat | Alternation | Intersection):
         return regex.items
     return (regex.item,) if isinstance(regex, Complement | Repeat) else ()

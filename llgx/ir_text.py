@@ -30,6 +30,7 @@ from llgx.ir import (
     Repeat,
     Rule,
     RuleRef,
+    Substring,
     Symbol,
     Terminal,
     TerminalRef,
@@ -80,6 +81,8 @@ class _Writer:
             return ["literal", node.data.decode("latin-1")]
         if isinstance(node, ByteSet):
             return ["bytes", f"{node.mask:x}"]
+        if isinstance(node, Substring):
+            return ["substring", *[piece.decode("latin-1") for piece in node.pieces]]
         if isinstance(node, Complement):
             return ["complement", *parts]
         if isinstance(node, Repeat):
@@ -208,6 +211,8 @@ class _Reader:
             if not 0 <= mask < 1 << 256:
                 raise ValueError("a set of bytes has 256 of them")
             return ByteSet(mask)
+        if kind == "substring":
+            return Substring(tuple(text.encode("latin-1") for text in _texts(values)))
         if kind == "complement":
             return Complement(*self._at(self._regexes, list(values)))
         if kind == "repeat":

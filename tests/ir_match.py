@@ -13,6 +13,7 @@ from typing import Any
 
 from llgx import ir
 from tests.remainders import derive_remainder, remainder_is_nullable
+from tests.substrings import runs_of
 
 __all__ = ["Oracle", "accepted", "find_difference", "matches"]
 
@@ -63,6 +64,8 @@ class Oracle:
             node = self._repeat(self.add(regex.item), regex.low, regex.high)
         elif isinstance(regex, ir.Remainder):
             node = self._intern(("remainder", regex))
+        elif isinstance(regex, ir.Substring):
+            node = self.add(runs_of(regex))
         else:
             raise TypeError(f"not a regex: {regex!r}")
         self._added[id(regex)] = (regex, node)  # keeps the object alive, hence its id valid

@@ -23,8 +23,10 @@ from llgx.ir import (
     Regex,
     Remainder,
     Repeat,
+    Substring,
 )
 from tests.remainders import BYTES, derive_remainder, remainder_is_nullable
+from tests.substrings import Onward, derive_substring
 
 __all__ = [
     "EVERYTHING",
@@ -121,7 +123,7 @@ def _repeat(item: Regex, low: int, high: int | None) -> Regex:
 @functools.cache
 def normalise(regex: Regex) -> Regex:
     """The same language in the normal form that :func:`derivative` keeps."""
-    if isinstance(regex, (Literal, Remainder)):
+    if isinstance(regex, (Literal, Remainder, Substring, Onward)):
         return regex
     if isinstance(regex, ByteSet):
         return regex if regex.mask else EMPTY
@@ -151,6 +153,8 @@ def nullable(regex: Regex) -> bool:
         return not nullable(regex.item)
     if isinstance(regex, Remainder):
         return remainder_is_nullable(regex)
+    if isinstance(regex, (Substring, Onward)):
+        return True
     return regex.low == 0 or nullable(regex.item)
 
 
@@ -174,6 +178,9 @@ def derivative(regex: Regex, byte: int) -> Regex:
     if isinstance(regex, Remainder):
         after = derive_remainder(regex, byte)
         return EMPTY if after is None else after
+    if isinstance(regex, (Substring, Onward)):
+        ways = derive_substring(regex, byte)
+        return _alternation(_concat((Literal(rest), onward)) for rest, onward in ways)
     # Repeat. A nullable item has low == 0 by normal form: empty turns may as well come last, so the
     # first turn is the one that takes the byte.
     high = None if regex.high is None else regex.high - 1
@@ -191,6 +198,9 @@ def _byte_sets(regex: Regex) -> Iterable[int]:
     elif isinstance(regex, Remainder):
         for byte in BYTES:
             yield 1 << byte
+    elif isinstance(regex, (Substring, Onward)):
+        for byte in set(b"".join(regex.pieces)):
+            yield 1 << byte
     elif isinstance(regex, (Repeat, Complement)):
         yield from _byte_sets(regex.item)
     else:
@@ -207,7 +217,7 @@ def byte_classes(regexes: Iterable[Regex]) -> list[int]:
 
 def may_be_empty(regex: Regex) -> bool:
     """Whether ``regex`` holds what may match nothing though no part of it is ``EMPTY``."""
-    if isinstance(regex, (Literal, ByteSet)):
+    if isinstance(regex, (Literal, ByteSet, Substring, Onward)):
         return False
     if isinstance(regex, (Complement, Intersection, Remainder)):
         return True

@@ -10,7 +10,6 @@ import json
 import pathlib
 import random
 import re
-import time
 from typing import Any
 
 import pytest
@@ -21,8 +20,7 @@ from llgx.errors import GrammarError, LimitError
 from llgx.lark import Library, compile_lark
 from llgx.limits import Limits
 from llgx.regex import parse_rust_lexeme
-from llgx.regex.substring import substring, words
-from tests.ir_match import find_difference, matches
+from tests.ir_match import matches
 
 
 def _rule(grammar: ir.GrammarIR, name: str) -> ir.Rule:
@@ -627,73 +625,6 @@ def test_lazy_quantifiers_that_are_refused(text: str, line: int, column: int) ->
 
 # --------------------------------------------------------------------------------------------------
 # Sizes
-
-
-def test_substrings_match_runs_and_nothing_else() -> None:
-    rng = random.Random(1)
-    for _ in range(60):
-        count = rng.randint(0, 14)
-        pieces = [rng.choice([b"a", b"b", b"ab", b"ba", b"c"]) for _ in range(count)]
-        regex = substring(pieces)
-        runs = {b"".join(pieces[i:j]) for i in range(count + 1) for j in range(i, count + 1)}
-        assert all(matches(regex, run) for run in runs)
-        for _ in range(20):
-            text = bytes(rng.choices(b"abc", k=rng.randint(0, 6)))
-            assert matches(regex, text) == (text in runs), (pieces, text)
-
-
-def test_substrings_of_a_repetitive_text_are_small() -> None:
-    plain = ir.Alternation(tuple(ir.Literal(b"ab" * n) for n in range(65)))
-    assert find_difference(substring([b"ab"] * 64), plain, [b"a", b"b"]) is None
-
-
-def _size(regex: ir.Regex) -> int:
-    seen: set[int] = set()
-    stack: list[Any] = [regex]
-    while stack:
-        node = stack.pop()
-        if id(node) not in seen:
-            seen.add(id(node))
-            stack += getattr(node, "items", ())
-    return len(seen)
-
-
-@pytest.mark.parametrize("kind", ["few words", "many words", "one word", "letters"])
-def test_substrings_are_nearly_linear(kind: str) -> None:
-    rng = random.Random(kind)
-
-    def pieces(count: int) -> list[bytes]:
-        if kind == "one word":
-            return [b"word"] * count
-        if kind == "letters":
-            return [bytes([byte]) for byte in rng.choices(b"abcdefgh", k=count)]
-        names = 50 if kind == "few words" else 10 * count
-        return [b"w%d" % rng.randrange(names) for _ in range(count)]
-
-    small, large = (_size(substring(pieces(count))) for count in (500, 4_000))
-    assert large < 14 * small
-    assert large < 16 * 4_000
-
-
-def test_words() -> None:
-    assert words("it's 3.5  x_y-É, नम") == [
-        *("it", "'", "s", " ", "3", ".", "5", "  ", "x_y", "-", "É", ",", " ", "नम"),
-    ]
-    assert words("") == []
-
-
-def test_a_substring_of_a_long_text() -> None:
-    text = " ".join(f"word{i * 7919 % 5000}" for i in range(4_000))
-    begin = time.process_time()
-    grammar = Grammar.from_lark(f"start: %regex {json.dumps({'substring_words': text})}")
-    matcher = llgx.Matcher(grammar.compile(_vocabulary([])))
-    assert time.process_time() - begin < 5
-    for start in (0, 9_000, 20_000):
-        run = text[text.index(" ", start) : start + 800].rsplit(" ", 1)[0].encode()
-        matcher.reset()
-        assert matcher.try_consume(list(run)) == len(run)
-        assert matcher.is_accepting()
-        assert not matcher.allows(ord("x"))
 
 
 def test_more_symbols_than_sixteen_bits_count() -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from llgx import ir
 from llgx.errors import GrammarError, suggestion
-from llgx.regex.substring import substring, words
+from llgx.regex.words import words
 
 __all__ = ["regex_object"]
 
@@ -56,7 +56,7 @@ def regex_object(text: str) -> ir.Regex:
     else:
         chunks = words(given) if key == "substring_words" else list(given)
     try:
-        return substring([chunk.encode() for chunk in chunks])
+        return ir.Substring(tuple(chunk.encode() for chunk in chunks))
     except UnicodeEncodeError:
         raise ValueError(f"{key!r} of %regex holds a lone surrogate") from None
 

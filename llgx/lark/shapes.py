@@ -102,6 +102,10 @@ def _combine(node: ir.Regex, parts: list[Shape]) -> Shape:
         return Shape(nullable, may, 0, 0, False, nullable)
     if isinstance(node, ir.Complement):
         return Shape(not parts[0].nullable, ALL_BYTES, 0, 0, False, not parts[0].nullable)
+    if isinstance(node, ir.Substring):
+        firsts = {piece[0] for piece in node.pieces if piece}
+        first = sum(1 << byte for byte in firsts)
+        return Shape(True, first, first, 0 if first else ALL_BYTES, False, True)
     return _UNKNOWN
 
 
