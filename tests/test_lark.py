@@ -24,10 +24,11 @@ from hypothesis import strategies as st
 import llgx
 from llgx import ir
 from llgx.errors import GrammarError, LimitError
-from llgx.lark import compile_lark
+from llgx.lark import compile_lark, compiler
 from llgx.lark.common import COMMON
 from llgx.limits import Limits
 from tests import strategies
+from tests.campaign import allowed_tokens
 from tests.ir_match import find_difference, matches
 from tests.reference import ReferenceGrammar
 from tests.test_engine_cases import grammar_of
@@ -37,6 +38,7 @@ _CASES: Final = [
     for name in ("lark.json", "lark_variant.json")
     for case in json.loads((pathlib.Path(__file__).parent / "data" / name).read_text())
 ]
+BYTES: Final = llgx.Vocabulary.from_tokens([*(bytes([b]) for b in range(256)), b"</s>"], eog=256)
 _CASE_IDS: Final = [case["name"] for case in _CASES]
 
 
@@ -687,16 +689,66 @@ def _frames() -> list[object]:
 def test_a_megabyte_compiles_in_linear_time() -> None:
     def seconds(count: int) -> float:
         body = "\n  | ".join(
-            f'"option number {i:06d} of the many alternatives"' for i in range(count)
+            f'"option number {i:06d} of the many" "alternatives"' for i in range(count)
         )
         begin = time.process_time()
         compiled = compile_lark(f"start: {body}\n")
-        assert len(compiled.terminals) == len(compiled.rules[0].productions) == count
+        assert len(compiled.terminals) - 1 == len(compiled.rules[0].productions) == count
         return time.process_time() - begin
 
     small, large = seconds(2_500), seconds(20_000)
     assert large < 3
     assert large < 24 * small  # 8 times the text; quadratic would be 64 times the work
+
+
+_CONTEXTS: Final = [
+    'start: {} "!"',
+    'start: ({} | NAME | "w1") ("." | " 2")\nNAME: /[a-z]+/',
+    'start: ("<" | {} | "w2" "x")+',
+    'start: "<" {} ">"\n%ignore " "',
+    "start: {}{{1,2}} x\nx[lazy]: /[a-z0-9]+;/",
+    '%llguidance {{"lexer": "exact"}}\nstart: {} {} | "w1" "w"',
+]
+
+
+@pytest.mark.parametrize("context", _CONTEXTS)
+def test_many_texts_are_one_terminal_of_the_same_language(
+    context: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [f"w{i}" for i in range(260)] + ["w", "w1 2", " ", "é", "w1w", "W"]
+    others = ['""', "/w[0-9]{4}/", '"w7" "7"', '"w8"i']
+    body = "(" + " | ".join([f'"{word}"' for word in words] + others) + ")"
+    text = context.format(*[body] * 2)
+    together = compile_lark(text)
+    monkeypatch.setattr(compiler, "_MANY_TEXTS", 10**9)
+    apart = compile_lark(text)
+    assert len(together.terminals) < 20 < len(apart.terminals)
+    size = len(BYTES)
+    first, second = (llgx.Grammar.from_ir(item).compile(BYTES) for item in (together, apart))
+    rng = random.Random(context)
+    for _ in range(60):
+        one, two = llgx.Matcher(first), llgx.Matcher(second)
+        for _ in range(12):
+            allowed = allowed_tokens(one, size)
+            assert allowed == allowed_tokens(two, size), one.tokens
+            choices = sorted(allowed - {256})
+            if not choices:
+                break
+            token = rng.choice(choices)
+            one.consume(token)
+            two.consume(token)
+
+
+def test_fifty_thousand_alternatives() -> None:
+    words = [f"product {i} of {i % 97}" for i in range(50_000)]
+    begin = time.process_time()
+    grammar = llgx.Grammar.from_lark("start: " + " | ".join(f'"{word}"' for word in words))
+    matcher = llgx.Matcher(grammar.compile(BYTES))
+    for word in words[::5_000]:
+        matcher.reset()
+        assert matcher.match_bytes(word.encode()) == (len(word), True)
+    assert not matcher.match_bytes(b"product 50000 of 0")[1]
+    assert time.process_time() - begin < 3
 
 
 _PIECES: Final = [

@@ -36,6 +36,8 @@ from llgx.limits import DEFAULT_LIMITS, Limits
 __all__ = ["Source", "compile_grammars", "compile_lark"]
 
 _WARNINGS_MAX: Final = 50
+# More alternatives that are texts than this make one terminal.
+_MANY_TEXTS: Final = 250
 
 TerminalKey = tuple[Hashable, ...]
 
@@ -366,13 +368,28 @@ class _Namespace:
         return self._builder.add_terminal(terminal)
 
     def _productions(self, body: ast.Choice) -> list[ir.Production]:
+        texts, others = _texts_and_others(body)
         productions: list[ir.Production] = []
-        for alternative in body.alternatives:
+        if texts:
+            productions.append(self._any_text(texts, body))
+        for alternative in others:
             symbols = self._symbols(alternative.body)
             production = self._production(alternative, symbols)
             if production is not None:
                 productions.append(production)
         return productions
+
+    def _any_text(self, texts: Sequence[ast.Alternative], body: ast.Choice) -> ir.Production:
+        """One terminal for many texts.
+
+        They begin and end together with all that may come there, whether they are one terminal or
+        many, so the language is the same; a parser row holds one item in place of thousands.
+        """
+        first = texts[0].body
+        name = f"{self._sources.extract(first.begin, first.end)} | ..."
+        regex = self._regexes.regex(ast.Choice(tuple(texts), body.begin, body.end))
+        terminal = ir.Terminal(name, regex, skip_class=self._class)
+        return self._builder.count(ir.Production((self._builder.add_terminal(terminal),)))
 
     def _production(self, alternative: ast.Alternative, symbols: Symbols) -> ir.Production | None:
         """One alternative; None if its condition never holds."""
@@ -401,10 +418,13 @@ class _Namespace:
         if isinstance(node, ast.Repetition):
             return self._repetition(node, values[0])
         if isinstance(node, ast.Choice):
+            texts, others = _texts_and_others(node)
             productions = [
                 self._production(alternative, symbols)
-                for alternative, symbols in zip(node.alternatives, values, strict=True)
+                for alternative, symbols in zip(others, values, strict=True)
             ]
+            if texts:
+                productions.insert(0, self._any_text(texts, node))
             return (self._builder.helper([item for item in productions if item is not None]),)
         if isinstance(node, ast.Nested):
             return (self._session.entrances.enter(self._nested_start(node), self._class),)
@@ -533,4 +553,20 @@ def _parts_in_rule(node: ast.Expression) -> Sequence[ast.Expression]:
     """The children that are compiled as parts of a rule: the others make one terminal or rule."""
     if isinstance(node, (ast.Complement, ast.Conjunction, ast.TemplateUse)):
         return ()
+    if isinstance(node, ast.Choice):
+        return [alternative.body for alternative in _texts_and_others(node)[1]]
     return ast.parts(node)
+
+
+def _texts_and_others(
+    node: ast.Choice,
+) -> tuple[Sequence[ast.Alternative], Sequence[ast.Alternative]]:
+    """The alternatives that are plain texts, where they are very many, and the others."""
+    if len(node.alternatives) <= _MANY_TEXTS:
+        return (), node.alternatives
+    texts: list[ast.Alternative] = []
+    others: list[ast.Alternative] = []
+    for item in node.alternatives:
+        plain = isinstance(item.body, ast.String) and item.body.value
+        (texts if plain and item.condition == ast.TRUE else others).append(item)
+    return (texts, others) if len(texts) > _MANY_TEXTS else ((), node.alternatives)
