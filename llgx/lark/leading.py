@@ -143,7 +143,8 @@ class Entrances:
         )
 
     def _empty_rule(self, rule: int) -> int:
-        """The copy of a rule that derives the empty text only."""
+        """The copy of a rule that derives the empty text only; see :meth:`_copy` for entrances."""
+        rule = self._targets.get(rule, rule)
         index = self._empty.get(rule)
         if index is None:
             copy = dataclasses.replace(self._builder.rules[rule], productions=[])
