@@ -62,7 +62,8 @@ class _Author:
     Left out, since the two are known to differ there (docs/departures.md): what only one of them
     reads; rules without an end and terminals without a match, which llgx drops; skipping next to
     nested grammars; skipping that would come first, or once only, where a terminal may be empty;
-    lazy lexemes of one byte; rules that a condition lets be empty, or leaves without an end.
+    lazy lexemes of one byte; rules that a condition lets be empty, or leaves without an end; one
+    rule with different parameters at one place.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -70,6 +71,7 @@ class _Author:
         self._terminals: list[str] = []
         self._rules: list[str] = []
         self._skips = False
+        self._uses = ["count::" + rng.choice(["0", "1", "0x4"]), "each::" + rng.choice("02")]
 
     def grammar(self, *, nested: bool = False) -> str:
         rng = self._rng
@@ -119,7 +121,7 @@ class _Author:
     def _counter(self) -> str:
         """A rule that counts in its parameter; left-recursive or right-recursive."""
         rng = self._rng
-        item = rng.choice([self._string(), self._regex(), f"({self._string()} {self._string()})"])
+        item = rng.choice([self._string(), "/[a-z]+/", f"({self._string()} {self._string()})"])
         step = rng.choice(["incr(_)", "incr([0:3])", "incr([2:5])"])
         part = "_" if step == "incr(_)" else step[5:-1]
         most = rng.randint(1, 4)
@@ -142,7 +144,7 @@ class _Author:
     def _permutation(self) -> str:
         """A rule that derives some of its items, each at most once."""
         rng = self._rng
-        items = [rng.choice([self._string(), self._regex()]) for _ in range(rng.randint(2, 4))]
+        items = [rng.choice([self._string(), "/[0-9]{1,3}/"]) for _ in range(rng.randint(2, 4))]
         bodies = [
             f"{item} each::set_bit({bit}) %if bit_clear({bit})" for bit, item in enumerate(items)
         ]
@@ -213,7 +215,7 @@ class _Author:
         if kind < 0.84:
             return rng.choice(_TOKENS)
         if kind < 0.87:
-            return rng.choice(["count::0", "count::1", "count::0x4", "each::0", "each::2"])
+            return f'("¿" {rng.choice(self._uses)})'  # nothing else begins so: see above
         if depth <= 0:
             return self._string()
         inner = f"({self._body(depth - 1)})"
