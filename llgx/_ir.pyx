@@ -192,7 +192,7 @@ cdef class TokenSet:
     ranges: tuple = ()
     negated: cython.bint = False
     optional: cython.bint = False
-    place: tuple = field(default=None, compare=False, repr=False)
+    place: tuple = field(default=None, compare=False, repr=False, hash=False)
 
 
 @dataclass(frozen=True)

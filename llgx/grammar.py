@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from llgx import ir_text
 from llgx._compiled import CompiledGrammar
 from llgx.arguments import check_flag, check_limits, check_maximum, check_text, check_type
 from llgx.cache import SCHEMA_CACHE, fixed_size, schema_key
@@ -290,8 +291,9 @@ class Grammar:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The lock and what was compiled stay here.
-        return _unpickled, (type(self), self._ir, self.source)
+        # The lock and what was compiled stay here. A flat text: a regex may nest deeper than pickle
+        # can go.
+        return _unpickled, (type(self), ir_text.dumps(self._ir), self.source)
 
     @property
     def ir(self) -> GrammarIR:
@@ -358,5 +360,5 @@ class Grammar:
         )
 
 
-def _unpickled(kind: type[Grammar], ir: GrammarIR, source: str) -> Grammar:
-    return kind(ir, source=source)
+def _unpickled(kind: type[Grammar], data: bytes, source: str) -> Grammar:
+    return kind(ir_text.loads(data), source=source)

@@ -118,7 +118,7 @@ class GrammarIR:
     max_tokens: int | None = None
     unenforced: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
     literals: list[str] = dataclasses.field(default_factory=list)
-    common: tuple[Regex, ...] = ()
+    common: tuple[Regex, ...] = dataclasses.field(default=(), compare=False, repr=False)
 
     def check(self) -> None:
         """Raise ``ValueError`` where an invariant of the module does not hold. Linear."""

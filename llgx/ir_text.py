@@ -55,6 +55,8 @@ class _Writer:
         self.regexes: list[object] = []
         self.arguments: list[object] = []
         self.guards: list[object] = []
+        self.texts: list[str] = []  # of grammars, that errors point into
+        self._text_at: dict[str, int] = {}
         self._regex_at: dict[int, int] = {}  # by identity: equal trees need not be compared
         self._argument_at: dict[ParamExpr, int] = {}
         self._guard_at: dict[int, int] = {}
@@ -115,16 +117,25 @@ class _Writer:
             )
         return at
 
+    def tokens(self, tokens: TokenSet | None) -> object:
+        if tokens is None:
+            return None
+        place = None
+        if tokens.place is not None:
+            text, offset, name = tokens.place
+            at = self._text_at.setdefault(text, len(self.texts))
+            if at == len(self.texts):
+                self.texts.append(text)
+            place = [at, offset, name]
+        return [tokens.names, tokens.ranges, tokens.negated, tokens.optional, place]
+
     def terminal(self, terminal: Terminal) -> object:
-        tokens = terminal.tokens
         return [
             terminal.name,
             self.regex(terminal.regex),
             terminal.lazy,
             terminal.skip_class,
-            None
-            if tokens is None
-            else [tokens.names, tokens.ranges, tokens.negated, tokens.optional],
+            self.tokens(terminal.tokens),
             None if terminal.tail is None else self.regex(terminal.tail),
             terminal.hidden_tail,
             terminal.ends_with_eog,
@@ -158,6 +169,7 @@ def dumps(ir: GrammarIR) -> bytes:
         "regexes": writer.regexes,
         "arguments": writer.arguments,
         "guards": writer.guards,
+        "texts": writer.texts,
         "terminals": terminals,
         "rules": rules,
         "start": ir.start,
@@ -186,6 +198,7 @@ class _Reader:
         self._arguments = [
             ParamExpr(*_typed(entry, str, int, int)) for entry in contents["arguments"]
         ]
+        self._sources = _texts(contents["texts"])
         self._guards: list[Condition] = []
         for op, a, b, value, items in contents["guards"]:
             _typed((op, a, b, value), str, int, int, int)
@@ -235,9 +248,11 @@ class _Reader:
             raise ValueError(f"no scope {scope!r}")
         kept = None
         if tokens is not None:
-            names, ranges, negated, optional = tokens
+            names, ranges, negated, optional, place = tokens
             _typed((negated, optional), bool, bool)
-            kept = TokenSet(tuple(names), tuple(map(tuple, ranges)), negated, optional)
+            kept = TokenSet(
+                tuple(names), tuple(map(tuple, ranges)), negated, optional, self._place(place)
+            )
         return Terminal(
             name,
             self._one(self._regexes, int(regex)),
@@ -251,6 +266,16 @@ class _Reader:
             distinct,
             unique,
         )
+
+    def _place(self, place: Any) -> tuple[str, int, str] | None:
+        if place is None:
+            return None
+        at, offset, name = place
+        text = self._one(self._sources, at)
+        _typed((offset, name), int, str)
+        if not 0 <= offset <= len(text):
+            raise ValueError("a place is within its text")
+        return text, offset, name
 
     def rule(self, entry: list[Any]) -> Rule:
         name, productions, parametric, capture, tail_capture, max_tokens, temperature = entry

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import pickle
 import random
 import re
 from typing import Any
@@ -625,6 +626,33 @@ def test_lazy_quantifiers_that_are_refused(text: str, line: int, column: int) ->
 
 # --------------------------------------------------------------------------------------------------
 # Sizes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'start: x "!"\nx[suffix=/[.;]/, capture]: (/a{2,3}/ | "é") & ~"aaa"',
+        'start: %regex {"substring_chars": "abcabc"} %regex {"type": "integer", "multipleOf": 7}',
+        'start: T0 <[3]>\n%ignore " "\n'
+        + "\n".join(f'T{i}: "a" | "b" T{i + 1} "c"' for i in range(1_500))
+        + '\nT1500: "x"',
+    ],
+    ids=["suffix", "numbers", "deep"],
+)
+def test_pickled_grammars_are_the_same(text: str) -> None:
+    grammar = Grammar.from_lark(text)
+    data = pickle.dumps(grammar)
+    loaded = pickle.loads(data)
+    assert pickle.dumps(loaded) == data
+    first, second = (llgx.Matcher(item.compile(_vocabulary([]))) for item in (grammar, loaded))
+    rng = random.Random(1)
+    for _ in range(20):
+        assert first.allowed_tokens() == second.allowed_tokens()
+        if not first.allowed_tokens() or first.is_stopped():
+            break
+        token = rng.choice(first.allowed_tokens())
+        first.consume(token)
+        second.consume(token)
 
 
 def test_more_symbols_than_sixteen_bits_count() -> None:
