@@ -19,8 +19,8 @@ from llgx._memory cimport (
     words_free, words_push,
 )
 from llgx._regex cimport (
-    ALT_KIND, AND_KIND, CONCAT_KIND, EMPTY, EPSILON, EXTENDABLE, EXTENDABLE_KNOWN, HARD, LIVE, LIVE_KNOWN,
-    NULLABLE, REPEAT_KIND, Regex, node_t, regex_derive, regex_first, regex_words,
+    ALT_KIND, AND_KIND, CONCAT_KIND, EMPTY, EPSILON, EXTENDABLE, EXTENDABLE_KNOWN, HARD, LIVE,
+    LIVE_KNOWN, NULLABLE, REPEAT_KIND, Regex, node_t, regex_derive, regex_first, regex_words,
 )
 from llgx._saturation cimport regex_saturate, saturation_helps
 
