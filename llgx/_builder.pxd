@@ -19,6 +19,9 @@ cdef void builder_remove_bits(Engine* engine, uint32_t level, const uint64_t* bi
 cdef void builder_remove_places(
     Engine* engine, uint32_t level, const Trie* trie, uint32_t begin, uint32_t end
 ) noexcept nogil
+cdef void builder_remove_tokens(
+    Engine* engine, uint32_t level, const uint32_t* tokens, uint32_t count
+) noexcept nogil
 cdef bint builder_differs(
     Engine* engine, const uint64_t* bits, const uint64_t* base, uint32_t limit
 ) noexcept nogil

@@ -380,3 +380,37 @@ cdef void builder_remove_bits(Engine* engine, uint32_t level, const uint64_t* bi
             builder.list.at[kept] = token
             kept += 1
     builder.list.size = kept
+
+
+cdef void builder_remove_tokens(
+    Engine* engine, uint32_t level, const uint32_t* tokens, uint32_t count
+) noexcept nogil:
+    """Take a few sorted tokens away from what the builder holds."""
+    cdef Builder* builder = &engine.builders[level]
+    cdef size_t i, kept = 0
+    cdef uint32_t token, low, high, middle
+    if builder.dense:
+        for i in range(count):
+            builder.bits[tokens[i] >> 6] &= ~(<uint64_t>1 << (tokens[i] & 63))
+        return
+    for i in range(builder.list.size):
+        token = builder.list.at[i]
+        low = 0
+        high = count
+        while low < high:
+            middle = (low + high) >> 1
+            if tokens[middle] < token:
+                low = middle + 1
+            else:
+                high = middle
+        if low == count or tokens[low] != token:
+            builder.list.at[kept] = token
+            kept += 1
+    builder.list.size = kept
+    if builder.base == NULL:
+        return
+    for i in range(count):
+        if (builder.base[tokens[i] >> 6] >> (tokens[i] & 63)) & 1 \
+                and words_push(&builder.taken, tokens[i]) < 0:
+            fault_set(&engine.fault, FAULT_MEMORY)
+            return

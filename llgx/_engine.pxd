@@ -32,6 +32,7 @@ cdef enum Shortcut:
     MASK_MEMO = 8
     FORCED_RUNS = 16
     SHARED_PLANS = 32
+    TWIN_MASKS = 64
 
 cdef struct Site:        # where a walk may begin
     Trie* trie
@@ -62,6 +63,8 @@ cdef struct Boundary:    # where a row has to be asked
     uint32_t node
     uint32_t detail
     const uint64_t* filter  # tokens that do not count here, or NULL
+    const uint32_t* less # a few more of them, sorted
+    uint32_t less_count
     uint64_t live[4]     # bit b: the lexeme goes on with byte b of a child of ``node``
 
 cdef struct Base:        # a loop table that stands for most of a walk
@@ -78,6 +81,7 @@ cdef struct Inside:      # what a lexer state says about a site before any row i
     Base* bases
     uint32_t base_count
     uint32_t* removed    # pairs: first token place, and the one after the last
+    uint32_t removed_count  # words of ``removed``
     uint32_t* tokens     # allowed whatever the row is
     uint32_t token_count
     Boundary* boundaries # where a lexeme ends inside a token
@@ -92,6 +96,7 @@ cdef struct Mask:        # a base, minus some tokens, plus others
     uint32_t uses        # how often it was asked for as long lists
 
 cdef struct Plan:        # what a mask of (site, state) is in any row, and where rows matter
+    state_t state
     Mask fixed
     Boundary* boundaries
     uint32_t boundary_count
@@ -250,6 +255,7 @@ cdef struct Engine:
     Words bounds
     Words removed
     Words asked          # boundaries of all plans in the making, as one stack
+    Words words_found    # scratch of ``_difference``: node << 1 | flag, sorted
 
 
 cdef inline bint place_counts(const Site* site, uint32_t place) noexcept nogil:

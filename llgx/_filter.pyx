@@ -37,6 +37,7 @@ from llgx._memory cimport (
     FAULT_MEMORY, NONE, Words, fault_set, interner_free, interner_put, map_clear, map_get, map_put,
     words_free, words_push,
 )
+from llgx._plan cimport plan_state
 from llgx._regex cimport node_t, regex_derive, regex_nullable
 from llgx._residuals cimport residual_first, residual_last
 from llgx._scopes cimport (
@@ -524,16 +525,25 @@ cdef void _filter_suspects(Engine* engine, const Place* place, uint64_t* bits) n
     cdef Scopes* scopes = engine.scopes
     cdef uint64_t key = _key(place.row, place.state, place.fresh)
     cdef uint32_t known = map_get(&scopes.suspects, 0, key)
+    cdef uint64_t same
+    cdef state_t state
     cdef const uint32_t* words
     cdef uint32_t i, length, need, whole
     if known == NONE:
-        known = _make_suspects(engine, place.row, place.state, place.fresh, bits)
+        # A state whose mask is its twin's ends lexemes in every token as the twin does.
+        state = plan_state(engine, place.state)
+        same = _key(place.row, state, place.fresh)
+        if same != key:
+            known = map_get(&scopes.suspects, 0, same)
+        if known == NONE:
+            known = _make_suspects(engine, place.row, state, place.fresh, bits)
         if engine.fault.code:
             return
-        if map_put(&scopes.suspects, 0, key, known) < 0:
+        if map_put(&scopes.suspects, 0, key, known) < 0 \
+                or map_put(&scopes.suspects, 0, same, known) < 0:
             fault_set(&engine.fault, FAULT_MEMORY)
             return
-        engine.mask_bytes += 48
+        engine.mask_bytes += 96
     if known == 0:
         return
     words = scopes.lists.entries[known].words

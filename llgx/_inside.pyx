@@ -26,6 +26,7 @@ from libc.stdint cimport uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
+from llgx._difference cimport difference_walk
 from llgx._engine cimport (
     BELOW, CHILD, DIFFERENCE_MASKS, FRAME_WORDS, KILL, LENGTH_CLASSES, NESTED, OWN, SITE_DEPTH,
     Base, Boundary, Engine, Inside, Site, frame_push, is_heavy, is_leaf, open_children,
@@ -166,7 +167,7 @@ cdef void _inside_tokens(Engine* engine, const Site* site, uint32_t node) noexce
             fault_set(&engine.fault, FAULT_MEMORY)
 
 
-cdef void _bound(
+cdef void inside_bound(
     Engine* engine, uint32_t mode, set_t emitted, uint32_t node, uint32_t state
 ) noexcept nogil:
     if words_push(&engine.bounds, mode) < 0 or words_push(&engine.bounds, emitted) < 0 \
@@ -174,7 +175,7 @@ cdef void _bound(
         fault_set(&engine.fault, FAULT_MEMORY)
 
 
-cdef bint _visit(Engine* engine, uint32_t where, uint32_t node, state_t state) noexcept nogil:
+cdef bint inside_visit(Engine* engine, uint32_t where, uint32_t node, state_t state) noexcept nogil:
     """Account for ``node``, reached in a living ``state``; whether its children are to be
     walked."""
     cdef Site* site = &engine.sites[where]
@@ -183,11 +184,11 @@ cdef bint _visit(Engine* engine, uint32_t where, uint32_t node, state_t state) n
     cdef uint32_t nested
     if eager != NO_SET:
         if engine.parser.stride == 5:
-            _bound(engine, OWN, eager, node, 0)
+            inside_bound(engine, OWN, eager, node, 0)
         else:
             _inside_tokens(engine, site, node)
         if not is_leaf(trie, node):
-            _bound(engine, BELOW, eager, node, 0)
+            inside_bound(engine, BELOW, eager, node, 0)
         return False
     _inside_tokens(engine, site, node)
     if is_leaf(trie, node):
@@ -196,12 +197,12 @@ cdef bint _visit(Engine* engine, uint32_t where, uint32_t node, state_t state) n
             and engine.lexer.states[state].forced < 0:
         nested = site_of(engine, trie, node, 0, NONE, site.table, site.depth)
         if nested != NONE:
-            _bound(engine, NESTED, NO_SET, nested, state)
+            inside_bound(engine, NESTED, NO_SET, nested, state)
         return False
     return True
 
 
-cdef void _inside_walk(
+cdef void inside_walk(
     Engine* engine, uint32_t where, uint32_t node, state_t state
 ) noexcept nogil:
     """Walk the children of ``node`` from ``state`` without a row, recording tokens and
@@ -229,10 +230,10 @@ cdef void _inside_walk(
         cursor += 1
         if target == DEAD:
             if not killed and engine.lexer.states[state].accept != NO_SET:
-                _bound(engine, KILL, engine.lexer.states[state].accept, node, state)
+                inside_bound(engine, KILL, engine.lexer.states[state].accept, node, state)
                 killed = 1
             continue
-        if not _visit(engine, where, child, target):
+        if not inside_visit(engine, where, child, target):
             continue
         if cursor != end:
             frame_push(engine, cursor, end, node, state, killed, 0)
@@ -243,7 +244,9 @@ cdef void _inside_walk(
     engine.frames.size = floor
 
 
-cdef void _remove(Engine* engine, const Trie* trie, uint32_t begin, uint32_t end) noexcept nogil:
+cdef void inside_remove(
+    Engine* engine, const Trie* trie, uint32_t begin, uint32_t end
+) noexcept nogil:
     """Record that the base being compared with answers wrongly for token places begin to end -
     1."""
     if begin < end and (
@@ -252,7 +255,7 @@ cdef void _remove(Engine* engine, const Trie* trie, uint32_t begin, uint32_t end
         fault_set(&engine.fault, FAULT_MEMORY)
 
 
-cdef inline const uint64_t* _known_apart(
+cdef const uint64_t* inside_apart(
     const Engine* engine, state_t one, state_t other
 ) noexcept nogil:
     """The byte classes, as 4 words, by which alone ``one`` may step and end otherwise than
@@ -261,13 +264,6 @@ cdef inline const uint64_t* _known_apart(
             and engine.lexer.states[one].accept == engine.lexer.states[other].accept:
         return engine.lexer.states[one].apart
     return NULL
-
-
-cdef inline bint _may_part(
-    const Engine* engine, const uint64_t* apart, uint8_t byte
-) noexcept nogil:
-    cdef uint32_t place = engine.lexer.rx.classes[byte]
-    return apart == NULL or (apart[place >> 6] >> (place & 63)) & 1
 
 
 cdef void _pair_visit(
@@ -289,10 +285,10 @@ cdef void _pair_visit(
     cdef set_t emitted
     cdef bint inside
     cdef uint32_t* at
-    cdef const uint64_t* apart = _known_apart(engine, state, base_state)
+    cdef const uint64_t* apart = inside_apart(engine, state, base_state)
     if engine.lexer.states[state].eager != NO_SET:
-        _remove(engine, trie, trie.nodes[node].tokens_at, tokens_end(trie, node))
-        _visit(engine, where, node, state)
+        inside_remove(engine, trie, trie.nodes[node].tokens_at, tokens_end(trie, node))
+        inside_visit(engine, where, node, state)
         return
     cursor = trie.nodes[node].children
     end = trie.nodes[node + 1].children
@@ -307,26 +303,26 @@ cdef void _pair_visit(
             node = at[2]
             state = at[3]
             base_state = at[4]
-            apart = _known_apart(engine, state, base_state)
+            apart = inside_apart(engine, state, base_state)
             continue
         byte = child_byte(trie, cursor)
         child = child_node(trie, cursor)
         cursor += 1
-        if not _may_part(engine, apart, byte):
+        if not inside_may_part(engine, apart, byte):
             continue
         mine = lexer_step(&engine.lexer, state, byte)
         its = lexer_step(&engine.lexer, base_state, byte)
         if apart == NULL:
-            apart = _known_apart(engine, state, base_state)  # the step may have found out
+            apart = inside_apart(engine, state, base_state)  # the step may have found out
         if mine == its and mine != DEAD:
             continue
         emitted = engine.lexer.states[state].accept
         if mine == DEAD:
             if its == DEAD and emitted == engine.lexer.states[base_state].accept:
                 continue
-            _remove(engine, trie, trie.nodes[child].tokens_at, tokens_end(trie, child))
+            inside_remove(engine, trie, trie.nodes[child].tokens_at, tokens_end(trie, child))
             if emitted != NO_SET:
-                _bound(engine, CHILD, emitted, child, byte)
+                inside_bound(engine, CHILD, emitted, child, byte)
             continue
         if base_state != loop:
             inside = its != DEAD
@@ -335,9 +331,9 @@ cdef void _pair_visit(
         else:
             inside = key.tail == TAIL_BYTES or (key.tail == TAIL_UTF8 and utf8_lead(byte) != 0)
         if not inside or engine.lexer.states[mine].eager != NO_SET:
-            _remove(engine, trie, trie.nodes[child].tokens_at, tokens_end(trie, child))
-            if _visit(engine, where, child, mine):
-                _inside_walk(engine, where, child, mine)
+            inside_remove(engine, trie, trie.nodes[child].tokens_at, tokens_end(trie, child))
+            if inside_visit(engine, where, child, mine):
+                inside_walk(engine, where, child, mine)
             continue
         # Alive in both: the tokens of ``child`` itself are right already.
         if is_leaf(trie, child):
@@ -347,7 +343,7 @@ cdef void _pair_visit(
         node = child
         state = mine
         base_state = its
-        apart = _known_apart(engine, state, base_state)
+        apart = inside_apart(engine, state, base_state)
         cursor = trie.nodes[node].children
         end = trie.nodes[node + 1].children
     engine.frames.size = floor
@@ -382,8 +378,8 @@ cdef uint32_t _apart(
     for i in range(trie.nodes[node].children, trie.nodes[node + 1].children):
         byte = child_byte(trie, i)
         if apart == NULL:
-            apart = _known_apart(engine, one, other)
-        if _may_part(engine, apart, byte) and lexer_step(&engine.lexer, one, byte) != \
+            apart = inside_apart(engine, one, other)
+        if inside_may_part(engine, apart, byte) and lexer_step(&engine.lexer, one, byte) != \
                 lexer_step(&engine.lexer, other, byte):
             count += _weight(trie, node, i)
     return count
@@ -565,7 +561,7 @@ cdef void _explore(
     if not engine.shortcuts & DIFFERENCE_MASKS or not is_heavy(engine, trie, site.root) \
             or site.depth >= SITE_DEPTH or site.filtered \
             or engine.lexer.states[state].forced >= 0:
-        _inside_walk(engine, where, site.root, state)
+        inside_walk(engine, where, site.root, state)
         return
     for i in range(count):
         targets[i] = lexer_step(&engine.lexer, state, child_byte(trie, first + i))
@@ -574,7 +570,7 @@ cdef void _explore(
     picked = _choose_bases(engine, where, state, targets, chosen)
     if picked == 0 or engine.fault.code:
         if not engine.fault.code:
-            _inside_walk(engine, where, site.root, state)
+            inside_walk(engine, where, site.root, state)
         return
     for i in range(count):
         owner[i] = 255
@@ -613,7 +609,7 @@ cdef void _explore(
                 paired[i] = True
                 _pair_visit(engine, where, node, targets[i], chosen[k].target, &loop.key)
             else:
-                _remove(engine, trie, trie.nodes[node].tokens_at, tokens_end(trie, node))
+                inside_remove(engine, trie, trie.nodes[node].tokens_at, tokens_end(trie, node))
         bases[k].removed_end = <uint32_t>engine.removed.size
         if engine.fault.code:
             return
@@ -623,10 +619,10 @@ cdef void _explore(
             killed = True
         elif owner[i] == 255 and not paired[i]:
             node = child_node(trie, first + i)
-            if _visit(engine, where, node, targets[i]):
-                _inside_walk(engine, where, node, targets[i])
+            if inside_visit(engine, where, node, targets[i]):
+                inside_walk(engine, where, node, targets[i])
     if killed and engine.lexer.states[state].accept != NO_SET:
-        _bound(engine, KILL, engine.lexer.states[state].accept, site.root, state)
+        inside_bound(engine, KILL, engine.lexer.states[state].accept, site.root, state)
 
 
 cdef void _set_live(Engine* engine, const Trie* trie, Boundary* bound) noexcept nogil:
@@ -644,11 +640,7 @@ cdef uint32_t inside_of(Engine* engine, uint32_t where, state_t state) noexcept 
     """The index of what ``state`` says about a site; NONE with a fault set. Kept for good."""
     cdef uint32_t known = map_get(&engine.inside_index, where, state)
     cdef Base bases[CANDIDATES]
-    cdef Inside* grown
-    cdef Boundary* bound
-    cdef const Trie* trie = engine.sites[where].trie
-    cdef const uint32_t* at
-    cdef uint32_t i, count = 0
+    cdef uint32_t count = 0
     if known != NONE:
         return known
     engine.tokens.size = 0
@@ -657,6 +649,34 @@ cdef uint32_t inside_of(Engine* engine, uint32_t where, state_t state) noexcept 
     _explore(engine, where, state, bases, &count)
     if engine.fault.code:
         return NONE
+    known = _keep(engine, where, bases, count)
+    if known != NONE and map_put(&engine.inside_index, where, state, known) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NONE
+    return known
+
+
+cdef uint32_t inside_by_twin(
+    Engine* engine, uint32_t where, state_t state, state_t twin
+) noexcept nogil:
+    """The index of what ``state`` says about a site otherwise than its twin: tokens and boundaries
+    of its own, and the token places that the twin answers wrongly for; NONE with a fault set."""
+    engine.tokens.size = 0
+    engine.bounds.size = 0
+    engine.removed.size = 0
+    difference_walk(engine, where, state, twin)
+    return NONE if engine.fault.code else _keep(engine, where, NULL, 0)
+
+
+cdef uint32_t _keep(
+    Engine* engine, uint32_t where, const Base* bases, uint32_t count
+) noexcept nogil:
+    """Keep what the scratch of inside walks holds, for good; NONE with a fault set."""
+    cdef Inside* grown
+    cdef Boundary* bound
+    cdef const Trie* trie = engine.sites[where].trie
+    cdef const uint32_t* at
+    cdef uint32_t i
     grown = <Inside*>array_grown(
         engine.insides, &engine.inside_room, engine.inside_count, sizeof(Inside)
     )
@@ -679,11 +699,12 @@ cdef uint32_t inside_of(Engine* engine, uint32_t where, state_t state) noexcept 
         &engine.inside_arena, grown.boundary_count * sizeof(Boundary)
     )
     if grown.bases == NULL or grown.tokens == NULL or grown.removed == NULL \
-            or grown.boundaries == NULL \
-            or map_put(&engine.inside_index, where, state, engine.inside_count) < 0:
+            or grown.boundaries == NULL:
         fault_set(&engine.fault, FAULT_MEMORY)
         return NONE
-    memcpy(grown.bases, bases, count * sizeof(Base))
+    if count:
+        memcpy(grown.bases, bases, count * sizeof(Base))
+    grown.removed_count = <uint32_t>engine.removed.size
     if engine.tokens.size:
         memcpy(grown.tokens, engine.tokens.at, engine.tokens.size * sizeof(uint32_t))
     if engine.removed.size:
@@ -697,6 +718,8 @@ cdef uint32_t inside_of(Engine* engine, uint32_t where, state_t state) noexcept 
         bound.node = at[2]
         bound.detail = at[3]
         bound.filter = NULL
+        bound.less = NULL
+        bound.less_count = 0
         memset(bound.live, 0, sizeof(bound.live))
         if at[0] == KILL:
             _set_live(engine, trie, bound)

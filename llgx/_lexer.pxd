@@ -43,6 +43,7 @@ cdef struct State:
                          # ``apart``; NONE: there is none, UNKNOWN: not asked for
     const uint64_t* apart  # 4 words
     uint32_t loop        # index into loops, NONE: no loop, UNKNOWN: not asked for yet
+    bint excluding       # the twin leaves complements out
     int16_t forced       # the one byte that can follow where that is plain to see, else -1
 
 cdef struct Lexer:
@@ -74,6 +75,7 @@ cdef void lexer_free(Lexer* lx) noexcept nogil
 cdef set_t lexer_set(Lexer* lx, const uint32_t* terminals, uint32_t count) noexcept nogil
 cdef state_t lexer_start(Lexer* lx, const uint32_t* terminals, uint32_t count) noexcept nogil
 cdef state_t lexer_keep(Lexer* lx, state_t state, state_t allowed) noexcept nogil
+cdef state_t lexer_twin(Lexer* lx, state_t state) noexcept nogil
 cdef state_t lexer_fill(Lexer* lx, state_t state, uint32_t byte_class) noexcept nogil
 cdef uint32_t lexer_loop(Lexer* lx, state_t state, bint counted) noexcept nogil
 cdef state_t lexer_loop_at(Lexer* lx, state_t state, uint32_t count) noexcept nogil

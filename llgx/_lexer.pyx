@@ -32,6 +32,7 @@ from llgx._memory cimport (
     FAULT_LEXER_STATES, FAULT_MEMORY, NONE, UNKNOWN, Fault, arena_free, arena_take, array_grown,
     fault_set, interner_drop, interner_free, interner_put, words_free, words_push,
 )
+from llgx._residuals cimport residual_is_finite
 from llgx._saturation cimport regex_saturate, saturation_helps
 from llgx._regex cimport (
     AND_KIND, BYTES_KIND, CONCAT_KIND, EMPTY, EPSILON, HARD, LITERAL_KIND, NOT_KIND, REPEAT_KIND,
@@ -162,6 +163,7 @@ cdef state_t _state(Lexer* lx, size_t base) noexcept nogil:
     info.forced = -1
     info.saturated = UNKNOWN
     info.twin = UNKNOWN
+    info.excluding = False
     info.apart = NULL
     words = lx.vectors.entries[state].words
     top = lx.scratch.size
@@ -242,12 +244,13 @@ cdef int _add_first(Lexer* lx, node_t node, uint64_t* bits) noexcept nogil:
 
 
 cdef node_t _without_complements(
-    Lexer* lx, node_t head, node_t tail, uint64_t* bits
+    Lexer* lx, node_t head, node_t tail, uint64_t* bits, bint* finite
 ) noexcept nogil:
     """``head tail``, of which ``head`` is an intersection, without the complements in that; the
     byte classes by which the two derive differently are added to ``bits``.
 
-    By a byte that no string of X begins with, what is left of ``~X`` is everything.
+    By a byte that no string of X begins with, what is left of ``~X`` is everything. ``finite``
+    becomes false if it may be of infinitely many strings.
     """
     cdef const uint32_t* words = regex_words(&lx.rx, head)
     cdef uint32_t i, length = lx.rx.nodes.entries[head].length
@@ -256,6 +259,9 @@ cdef node_t _without_complements(
     for i in range(1, length):
         if lx.rx.info[words[i]].kind == NOT_KIND:
             _add_first(lx, regex_words(&lx.rx, words[i])[1], bits)
+            finite[0] = finite[0] and residual_is_finite(
+                &lx.rx, regex_words(&lx.rx, words[i])[1]
+            )
         elif words_push(&lx.rx.stack, words[i]) < 0:
             fault_set(lx.fault, FAULT_MEMORY)
             break
@@ -265,20 +271,36 @@ cdef node_t _without_complements(
     return regex_concat(&lx.rx, plain, tail)
 
 
+cdef node_t _after_literal(
+    Lexer* lx, node_t literal, node_t tail, bint* finite
+) noexcept nogil:
+    """``literal tail`` without the complements that ``tail`` begins with."""
+    cdef node_t head = tail, rest = EPSILON
+    cdef uint64_t bits[4]
+    if lx.rx.info[tail].kind == CONCAT_KIND:
+        head = regex_words(&lx.rx, tail)[1]
+        rest = regex_words(&lx.rx, tail)[2]
+    if lx.rx.info[head].kind == AND_KIND:
+        memset(bits, 0, sizeof(bits))
+        tail = _without_complements(lx, head, rest, bits, finite)
+    return regex_concat(&lx.rx, literal, tail)
+
+
 cdef void _find_twin(Lexer* lx, state_t state) noexcept nogil:
     """Set ``State.twin``: literals dropped, complements left out.
 
     An object's keys are many literals beside one string that is none of them. By most bytes this
-    goes on as any string does, and so need not be derived.
+    goes on as any string does, and so need not be derived. A literal before such a string, the
+    opening quote, stays: by its first byte the state and the twin go on to a state and its twin.
     """
     cdef const uint32_t* words = lx.vectors.entries[state].words
     cdef uint32_t i, kind, length = lx.vectors.entries[state].length
     cdef size_t base = lx.scratch.size
-    cdef node_t node, head, tail
+    cdef node_t node, head, tail, plain
     cdef state_t twin
     cdef uint64_t bits[4]
     cdef uint64_t* kept
-    cdef bint changed = False
+    cdef bint changed = False, excluding = False, finite = True
     memset(bits, 0, sizeof(bits))
     lx.states[state].twin = NONE
     for i in range(0, length, 2):
@@ -292,14 +314,18 @@ cdef void _find_twin(Lexer* lx, state_t state) noexcept nogil:
         if kind == LITERAL_KIND or kind == BYTES_KIND:
             changed = True
             _add_first(lx, node, bits)
-            continue
+            plain = _after_literal(lx, head, tail, &finite)
+            if plain == node:
+                continue
+            node = plain
+            excluding = True
         if kind == AND_KIND:
-            node = _without_complements(lx, head, tail, bits)
-            changed = changed or node != words[i + 1]
+            node = _without_complements(lx, head, tail, bits, &finite)
+            excluding = excluding or node != words[i + 1]
         if words_push(&lx.scratch, words[i]) < 0 or words_push(&lx.scratch, node) < 0:
             fault_set(lx.fault, FAULT_MEMORY)
             break
-    if lx.fault.code or not changed:
+    if lx.fault.code or not (changed or excluding):
         lx.scratch.size = base
         return
     twin = _state(lx, base)
@@ -310,7 +336,17 @@ cdef void _find_twin(Lexer* lx, state_t state) noexcept nogil:
         return
     memcpy(kept, bits, sizeof(bits))
     lx.states[state].apart = kept
+    lx.states[state].excluding = excluding and finite
     lx.states[state].twin = twin
+
+
+cdef state_t lexer_twin(Lexer* lx, state_t state) noexcept nogil:
+    """``State.twin``, found if it was not asked for before; NONE too where twins are not used."""
+    if not lx.twins:
+        return NONE
+    if lx.states[state].twin == UNKNOWN:
+        _find_twin(lx, state)
+    return NONE if lx.fault.code else lx.states[state].twin
 
 
 cdef state_t lexer_fill(Lexer* lx, state_t state, uint32_t byte_class) noexcept nogil:

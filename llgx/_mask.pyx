@@ -24,7 +24,7 @@ from libc.string cimport memcpy, memset
 
 from llgx._builder cimport (
     builder_bitset, builder_densify, builder_finish, builder_open, builder_put,
-    builder_put_builder, builder_put_mask, builder_remove_bits,
+    builder_put_builder, builder_put_mask, builder_remove_bits, builder_remove_tokens,
 )
 from llgx._common cimport regex_measure
 from llgx._earley cimport (
@@ -60,7 +60,7 @@ cdef int engine_init(Engine* engine, TablePool* pool, uint32_t terminals) noexce
     engine.pool = pool
     engine.words = pool.words
     engine.mask_limit = 256000000
-    engine.shortcuts = 63
+    engine.shortcuts = 127
     engine.heavy = 768
     if lexer_init(&engine.lexer, terminals, &engine.fault) < 0:
         return -1
@@ -125,6 +125,7 @@ cdef void engine_free(Engine* engine) noexcept nogil:
     words_free(&engine.tokens)
     words_free(&engine.bounds)
     words_free(&engine.removed)
+    words_free(&engine.words_found)
 
 
 cdef void _forget_masks(Engine* engine) noexcept nogil:
@@ -497,7 +498,7 @@ cdef void _boundaries(Engine* engine, uint32_t level, uint32_t index, row_t row)
             if engine.fault.code:
                 return
         target = level
-        if bound.filter != NULL:
+        if bound.filter != NULL or bound.less_count:
             if builder_open(engine) == NULL:
                 return
             target = engine.level - 1
@@ -511,7 +512,9 @@ cdef void _boundaries(Engine* engine, uint32_t level, uint32_t index, row_t row)
             _boundary(engine, target, after, start, bound)
         if target != level:
             if not engine.fault.code:
-                builder_remove_bits(engine, target, bound.filter)
+                if bound.filter != NULL:
+                    builder_remove_bits(engine, target, bound.filter)
+                builder_remove_tokens(engine, target, bound.less, bound.less_count)
                 builder_put_builder(engine, level, target)
             engine.level -= 1
         if engine.fault.code:
@@ -537,8 +540,15 @@ cdef uint32_t _make_mask(
     """
     cdef uint32_t level = engine.level, depth = engine.depth
     cdef size_t frames = engine.frames.size
+    cdef uint32_t plan
     cdef Mask mask
     cdef Mask* grown
+    if kind == WHOLE_MASK and engine.shortcuts & MASK_MEMO:
+        plan = plan_of(engine, 0, of)
+        if plan != NONE and engine.plans[plan].state != of:
+            # The state differs from its twin in no token.
+            plan = _mask(engine, WHOLE_MASK, row, engine.plans[plan].state)
+            return NONE if plan == NONE else _keep(engine, kind, row, of, plan)
     if builder_open(engine) != NULL:
         if kind == WHOLE_MASK:
             _compose(engine, level, row, of)

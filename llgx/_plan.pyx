@@ -11,6 +11,9 @@ the others as one reference to the part's plan.
 Where a base answers wrongly for some tokens, they are taken out here; boundaries of its suffixes
 that could bring one of them back carry the set of them as a filter.
 
+A state with a twin (``_difference``) has the plan of that, which most grammars share, minus and
+plus what the two differ in; if they differ in no token of the vocabulary, it is the very same.
+
 Invariant: for every row, ``fixed`` and what the boundaries add are the mask.
 
 Cost: a few passes over bitsets, once per (site, state); kept until masks are forgotten, whose
@@ -24,13 +27,15 @@ from libc.string cimport memcpy, memset
 from llgx._builder cimport (
     builder_bitset, builder_densify, builder_finish, builder_is_empty, builder_open, builder_put,
     builder_put_bits, builder_put_builder, builder_put_mask, builder_remove_places,
+    builder_remove_tokens,
 )
+from llgx._difference cimport difference_is_asked
 from llgx._engine cimport (
     DELTA_LIMIT, DEPTH_LIMIT, FEW_BOUNDARIES, NESTED, SMALL_LOOP, SPARSE_LIMIT, WALK, Base,
     Boundary, Builder, Engine, Inside, Plan,
 )
-from llgx._inside cimport inside_of
-from llgx._lexer cimport DEAD, NO_SET, state_t
+from llgx._inside cimport inside_by_twin, inside_of
+from llgx._lexer cimport DEAD, NO_SET, lexer_saturate, lexer_twin, state_t
 from llgx._memory cimport (
     FAULT_MEMORY, NONE, arena_free, arena_take, array_grown, fault_set, map_clear, map_free,
     map_get, map_put, words_free, words_reserve,
@@ -39,6 +44,7 @@ from llgx._shared cimport shared_adopt, shared_offer
 from llgx._trie cimport Trie
 
 cdef enum:
+    MOST_LESS = 256      # tokens that a state may have less than its twin
     BOUNDARY_WORDS = sizeof(Boundary) // sizeof(uint32_t)
 
 
@@ -230,8 +236,87 @@ cdef int _finish(
     return 0
 
 
+cdef int _compare_tokens(const void* left, const void* right) noexcept nogil:
+    cdef uint32_t a = (<const uint32_t*>left)[0]
+    cdef uint32_t b = (<const uint32_t*>right)[0]
+    return (a > b) - (a < b)
+
+
+cdef uint32_t* _removed_tokens(
+    Engine* engine, const Trie* trie, const Inside* inside, uint32_t* count
+) noexcept nogil:
+    """The tokens that a twin answers wrongly for, sorted, kept as long as plans are; NULL with a
+    fault set, or if they are too many for a list."""
+    cdef uint32_t i, j
+    cdef uint32_t* tokens
+    count[0] = 0
+    for i in range(0, inside.removed_count, 2):
+        count[0] += inside.removed[i + 1] - inside.removed[i]
+    if count[0] > MOST_LESS:
+        return NULL
+    tokens = <uint32_t*>arena_take(&engine.plan_arena, count[0] * sizeof(uint32_t))
+    if tokens == NULL:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NULL
+    count[0] = 0
+    for i in range(0, inside.removed_count, 2):
+        for j in range(inside.removed[i], inside.removed[i + 1]):
+            tokens[count[0]] = trie.tokens[j]
+            count[0] += 1
+    qsort(tokens, count[0], sizeof(uint32_t), &_compare_tokens)
+    return tokens
+
+
+cdef uint32_t _by_twin(Engine* engine, uint32_t where, state_t state, Plan* plan) noexcept nogil:
+    """The index of the plan of the twin, if the two differ in no token; else NONE, and ``plan`` is
+    made of the twin's, unless a fault is set or ``plan.state`` is DEAD: then that cannot be done.
+    """
+    cdef state_t twin = lexer_twin(&engine.lexer, state)
+    cdef uint32_t index, its, count, level = engine.level
+    cdef size_t floor = engine.asked.size
+    cdef Inside inside
+    cdef Plan other
+    cdef Boundary bound
+    cdef uint32_t* less
+    plan.state = DEAD
+    index = inside_by_twin(engine, where, state, twin)
+    if index == NONE:
+        return NONE
+    inside = engine.insides[index]
+    less = _removed_tokens(engine, engine.sites[where].trie, &inside, &count)
+    if less == NULL:
+        return NONE
+    its = plan_of(engine, where, twin)
+    if its == NONE:
+        return NONE
+    if count == 0 and inside.token_count == 0 and inside.boundary_count == 0:
+        return its
+    if builder_open(engine) == NULL:
+        return NONE
+    other = engine.plans[its]
+    builder_put_mask(engine, level, &other.fixed)
+    builder_remove_tokens(engine, level, less, count)
+    if other.boundary_count:
+        memset(&bound, 0, sizeof(Boundary))
+        bound.mode = NESTED
+        bound.site = where
+        bound.emitted = NO_SET
+        bound.detail = its
+        bound.less = less
+        bound.less_count = count
+        _ask(engine, &bound)
+    if engine.fault.code == 0:
+        _assemble(engine, level, where, index)
+    if engine.fault.code == 0 and _finish(engine, level, where, state, floor, plan) == 0:
+        plan.state = state
+    engine.level = level
+    engine.asked.size = floor
+    return NONE
+
+
 cdef uint32_t plan_of(Engine* engine, uint32_t where, state_t state) noexcept nogil:
-    """The index of the plan of a (site, state); NONE with a fault set."""
+    """The index of the plan of a (site, state), or of another state that differs from it in
+    nothing; NONE with a fault set."""
     cdef uint32_t known = map_get(&engine.plan_index, where, state)
     cdef uint32_t index, level = engine.level
     cdef size_t floor = engine.asked.size
@@ -239,7 +324,15 @@ cdef uint32_t plan_of(Engine* engine, uint32_t where, state_t state) noexcept no
     cdef Plan* grown
     if known != NONE:
         return known
-    if not shared_adopt(engine, where, state, &plan):
+    plan.state = DEAD
+    if difference_is_asked(engine, where, state):
+        known = _by_twin(engine, where, state, &plan)
+        if known != NONE and map_put(&engine.plan_index, where, state, known) < 0:
+            fault_set(&engine.fault, FAULT_MEMORY)
+            return NONE
+        if known != NONE or engine.fault.code:
+            return known
+    if plan.state == DEAD and not shared_adopt(engine, where, state, &plan):
         if engine.fault.code:
             return NONE
         index = inside_of(engine, where, state)
@@ -264,5 +357,15 @@ cdef uint32_t plan_of(Engine* engine, uint32_t where, state_t state) noexcept no
         fault_set(&engine.fault, FAULT_MEMORY)
         return NONE
     engine.plans[engine.plan_count] = plan
+    engine.plans[engine.plan_count].state = state
     engine.plan_count += 1
     return engine.plan_count - 1
+
+
+cdef state_t plan_state(Engine* engine, state_t state) noexcept nogil:
+    """The state whose mask over the main trie stands for that of ``state``, if that was made
+    already; else ``state``. In each token, the two live and end lexemes alike."""
+    cdef uint32_t known = map_get(&engine.plan_index, 0, lexer_saturate(&engine.lexer, state))
+    if known == NONE or engine.fault.code or engine.plans[known].state == state:
+        return state
+    return engine.plans[known].state

@@ -7,6 +7,7 @@ from llgx._regex cimport Regex, node_t
 from llgx._texts cimport TextCursor, Texts
 
 cdef bint residual_is_endless(const Regex* rx, node_t node) noexcept nogil
+cdef bint residual_is_finite(const Regex* rx, node_t node) noexcept nogil
 cdef bint residual_is_within(
     Regex* rx, node_t node, const Texts* texts, TextCursor cursor
 ) noexcept nogil

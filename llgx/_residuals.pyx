@@ -72,6 +72,11 @@ cdef inline bint _is_open_remainder(const uint32_t* words) noexcept nogil:
         and words[8] & SPELL_MASK == SPELL_INTEGER
 
 
+cdef bint residual_is_finite(const Regex* rx, node_t node) noexcept nogil:
+    """Whether the shape shows that ``node`` matches finitely many strings."""
+    return _is_finite(rx, node, 0)
+
+
 cdef bint _is_infinite(const Regex* rx, node_t node, uint32_t depth) noexcept nogil:
     """Whether the shape shows that ``node`` matches infinitely many strings."""
     cdef const uint32_t* words = regex_words(rx, node)

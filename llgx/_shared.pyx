@@ -383,6 +383,8 @@ cdef int _localise(
         bound.node = kept.node
         bound.detail = kept.byte
         bound.filter = kept.filter
+        bound.less = NULL
+        bound.less_count = 0
         memcpy(bound.live, kept.live, sizeof(bound.live))
         bound.site = site_of(
             engine, kept.trie, kept.root, kept.low, kept.high, kept.table, kept.depth

@@ -81,6 +81,7 @@ class Shortcuts:
     ``shared_plans``      take what is known of a lexer state from other grammars of the vocabulary.
     ``twin_states``       take most steps of a lexer state with many literals, or with complements,
                           from the state without them.
+    ``twin_masks``        make the mask of such a state of that of the state without them.
     ``saturated_intersections``  a counter far from its end says nothing beside a pattern.
     ``common_regexes``    begin with the regexes that a front end's grammars share, lowered once for
                           each vocabulary; under the default limits only.
@@ -93,6 +94,7 @@ class Shortcuts:
     forced_runs: bool = True
     shared_plans: bool = True
     twin_states: bool = True
+    twin_masks: bool = True
     saturated_intersections: bool = True
     common_regexes: bool = True
 

@@ -1,0 +1,320 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: initializedcheck=False, cdivision=True
+"""Where a lexer state and its twin part on a trie.
+
+The keys of an object are some literals beside "a string that is none of them". Its twin, any
+string, is a state of all grammars, whose plan is known as a rule; what the literals change are a
+few tokens. So such a state and its twin are walked together, and only what differs is written
+down: token places that the twin answers wrongly for, and the tokens and boundaries of the state
+itself below them.
+
+*Words.* Where the twin is a loop (the body of a string), and the literals and what the complements
+leave out end in no other way than with a byte that is not of the loop's class (the closing quote),
+the two live and go on alike until then. Then a token matters only if it spells one of these words
+up to that byte. The words are looked up in the trie, without a derivative; most are in no token.
+
+Invariant: for the tokens of places that were not written down, the two states live, and end
+lexemes, at the same bytes with the same terminals, and go on in one state.
+
+Cost: for each word the nodes of the trie along it; then derivatives along those that are found.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport qsort
+
+from llgx._engine cimport (
+    CHILD, FRAME_WORDS, TWIN_MASKS, Engine, child_place, frame_push, is_heavy, is_leaf,
+)
+from llgx._inside cimport (
+    inside_apart, inside_bound, inside_may_part, inside_remove, inside_visit, inside_walk,
+)
+from llgx._lexer cimport (
+    DEAD, NO_SET, TAIL_NONE, LoopKey, lexer_loop, lexer_step, lexer_twin, set_t, state_t,
+)
+from llgx._memory cimport FAULT_MEMORY, NONE, fault_set, words_push
+from llgx._regex cimport (
+    ALT_KIND, AND_KIND, BYTES_KIND, CONCAT_KIND, EPSILON, EPSILON_KIND, LITERAL_KIND, NOT_KIND,
+    Regex, node_t, regex_words,
+)
+from llgx._residuals cimport residual_is_finite
+from llgx._trie cimport Trie, child_byte, child_node, tokens_end
+
+cdef enum:
+    DEEPEST = 100        # levels of a regex that words are read off
+    OPEN = 1             # of a node in ``Engine.words``: below it every token matters
+
+cdef enum Walk:
+    FREE = 0             # every token below matters
+    BY_WORDS = 1         # those along words do
+
+
+cdef struct Rest:        # what comes after a part of a word
+    node_t node
+    const Rest* after
+
+
+cdef bint difference_is_asked(Engine* engine, uint32_t where, state_t state) noexcept nogil:
+    """Whether the mask of a (site, state) is to be made of that of its twin."""
+    cdef state_t twin
+    if not engine.shortcuts & TWIN_MASKS or engine.sites[where].filtered \
+            or not is_heavy(engine, engine.sites[where].trie, engine.sites[where].root):
+        return False
+    twin = lexer_twin(&engine.lexer, state)
+    return twin != NONE and twin != DEAD and engine.fault.code == 0 \
+        and engine.lexer.states[state].excluding \
+        and engine.lexer.states[state].eager == engine.lexer.states[twin].eager
+
+
+# --------------------------------------------------------------------------- words
+
+cdef inline bint _in_class(const LoopKey* key, uint8_t byte) noexcept nogil:
+    """Whether the loop may take this byte; right for bytes of well-formed characters."""
+    if byte >= 0x80:
+        return key.tail != TAIL_NONE
+    return (key.ascii[byte >> 6] >> (byte & 63)) & 1
+
+
+cdef bint _leaves(const Regex* rx, node_t node, const LoopKey* key) noexcept nogil:
+    """Whether the shape shows that each match of ``node`` has a byte that is not in the class."""
+    cdef const uint32_t* words
+    cdef node_t part
+    cdef uint32_t i, byte
+    cdef bint all_out
+    while True:
+        words = regex_words(rx, node)
+        part = node
+        if words[0] == CONCAT_KIND:
+            part = words[1]
+            node = words[2]
+            words = regex_words(rx, part)
+        if words[0] == LITERAL_KIND:
+            for i in range(words[2]):
+                if not _in_class(key, rx.bytes[words[1] + i]):
+                    return True
+        elif words[0] == BYTES_KIND:
+            all_out = True
+            for byte in range(256):
+                if (words[1 + (byte >> 5)] >> (byte & 31)) & 1 \
+                        and _in_class(key, <uint8_t>byte):
+                    all_out = False
+                    break
+            if all_out:
+                return True
+        if part == node:
+            return False
+
+
+cdef inline void _mark(Engine* engine, uint32_t node, uint32_t flag) noexcept nogil:
+    if words_push(&engine.words_found, node << 1 | flag) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+
+
+cdef void _follow(
+    Engine* engine, const Trie* trie, uint32_t at, node_t node, const Rest* rest,
+    const LoopKey* key, uint32_t depth
+) noexcept nogil:
+    """Note the nodes of the trie along the words that begin like ``node``, then ``rest``, up to
+    their first byte that is not in the class."""
+    cdef const Regex* rx = &engine.lexer.rx
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef uint32_t kind = words[0], i, child, place
+    cdef uint8_t byte
+    cdef Rest more
+    if depth > DEEPEST or engine.fault.code:
+        _mark(engine, at, OPEN)
+    elif kind == EPSILON_KIND:
+        if rest != NULL:
+            _follow(engine, trie, at, rest.node, rest.after, key, depth + 1)
+    elif kind == LITERAL_KIND:
+        for i in range(words[2]):
+            byte = rx.bytes[words[1] + i]
+            place = child_place(trie, at, byte)
+            if place == NONE:
+                return
+            at = child_node(trie, place)
+            if not _in_class(key, byte):
+                _mark(engine, at, OPEN)
+                return
+            _mark(engine, at, 0)
+        if rest != NULL:
+            _follow(engine, trie, at, rest.node, rest.after, key, depth + 1)
+    elif kind == BYTES_KIND:
+        for i in range(trie.nodes[at].children, trie.nodes[at + 1].children):
+            byte = child_byte(trie, i)
+            if not (words[1 + (byte >> 5)] >> (byte & 31)) & 1:
+                continue
+            child = child_node(trie, i)
+            if not _in_class(key, byte):
+                _mark(engine, child, OPEN)
+                continue
+            _mark(engine, child, 0)
+            if rest != NULL:
+                _follow(engine, trie, child, rest.node, rest.after, key, depth + 1)
+    elif kind == CONCAT_KIND:
+        more.node = words[2]
+        more.after = rest
+        _follow(engine, trie, at, words[1], &more, key, depth + 1)
+    elif kind == ALT_KIND:
+        for i in range(1, rx.nodes.entries[node].length):
+            _follow(engine, trie, at, words[i], rest, key, depth + 1)
+    else:
+        _mark(engine, at, OPEN)
+
+
+cdef bint _follow_all(
+    Engine* engine, const Trie* trie, uint32_t at, state_t state, const LoopKey* key
+) noexcept nogil:
+    """Note the nodes along all words of a state; False where the two may part inside the loop."""
+    cdef const Regex* rx = &engine.lexer.rx
+    cdef const uint32_t* words = engine.lexer.vectors.entries[state].words
+    cdef const uint32_t* parts
+    cdef uint32_t length = engine.lexer.vectors.entries[state].length
+    cdef uint32_t i, j, kind
+    cdef node_t head, tail
+    cdef Rest rest
+    for i in range(1, length, 2):
+        head = words[i]
+        tail = EPSILON
+        if rx.info[head].kind == CONCAT_KIND:
+            parts = regex_words(rx, head)
+            head = parts[1]
+            tail = parts[2]
+        kind = rx.info[head].kind
+        if kind == LITERAL_KIND or kind == BYTES_KIND:
+            if not _leaves(rx, words[i], key):
+                return False
+            _follow(engine, trie, at, words[i], NULL, key, 0)
+        elif kind == AND_KIND:
+            parts = regex_words(rx, head)
+            for j in range(1, rx.nodes.entries[head].length):
+                if rx.info[parts[j]].kind != NOT_KIND:
+                    continue
+                # Finitely many words are left out of what goes round in the loop for ever.
+                if not _leaves(rx, tail, key) \
+                        or not residual_is_finite(rx, regex_words(rx, parts[j])[1]):
+                    return False
+                rest.node = tail
+                rest.after = NULL
+                _follow(engine, trie, at, regex_words(rx, parts[j])[1], &rest, key, 0)
+    return True
+
+
+cdef int _compare(const void* left, const void* right) noexcept nogil:
+    cdef uint32_t a = (<const uint32_t*>left)[0]
+    cdef uint32_t b = (<const uint32_t*>right)[0]
+    return (a > b) - (a < b)
+
+
+cdef bint _is_found(const Engine* engine, uint32_t word) noexcept nogil:
+    """Whether a node with a flag is among those that were noted."""
+    cdef size_t low = 0, high = engine.words_found.size, middle
+    while low < high:
+        middle = (low + high) >> 1
+        if engine.words_found.at[middle] < word:
+            low = middle + 1
+        else:
+            high = middle
+    return low < engine.words_found.size and engine.words_found.at[low] == word
+
+
+cdef uint32_t _enter(
+    Engine* engine, const Trie* trie, uint32_t node, state_t state, state_t twin
+) noexcept nogil:
+    """How to walk the children of ``node``, reached in the two states."""
+    cdef uint32_t loop
+    cdef LoopKey key
+    cdef size_t before = engine.words_found.size
+    if engine.lexer.states[state].twin != twin or engine.lexer.states[state].accept != NO_SET \
+            or engine.lexer.states[twin].accept != NO_SET:
+        return FREE
+    loop = lexer_loop(&engine.lexer, twin, False)
+    if loop == NONE or engine.fault.code or engine.lexer.loops[loop].after != twin \
+            or engine.lexer.loops[loop].split or engine.lexer.loops[loop].high != NONE:
+        return FREE
+    key = engine.lexer.loops[loop].key
+    if not _follow_all(engine, trie, node, state, &key):
+        engine.words_found.size = before
+        return FREE
+    if engine.words_found.size > before:
+        qsort(engine.words_found.at, engine.words_found.size, sizeof(uint32_t), &_compare)
+    return FREE if _is_found(engine, node << 1 | OPEN) else BY_WORDS
+
+
+# --------------------------------------------------------------------------- the walk
+
+cdef void difference_walk(
+    Engine* engine, uint32_t where, state_t state, state_t twin
+) noexcept nogil:
+    """Fill the scratch of inside walks with what ``state`` says about a site that its twin does
+    not, and with the token places that the twin answers wrongly for."""
+    cdef Trie* trie = engine.sites[where].trie
+    cdef uint32_t node = engine.sites[where].root
+    cdef size_t floor = engine.frames.size
+    cdef uint32_t cursor, end, child, walk
+    cdef uint8_t byte
+    cdef state_t mine, its
+    cdef set_t emitted
+    cdef uint32_t* at
+    cdef const uint64_t* apart
+    engine.words_found.size = 0
+    walk = _enter(engine, trie, node, state, twin)
+    apart = inside_apart(engine, state, twin)
+    cursor = trie.nodes[node].children
+    end = trie.nodes[node + 1].children
+    if walk == BY_WORDS and engine.words_found.size == 0:
+        return
+    while not engine.fault.code:
+        if cursor == end:
+            if engine.frames.size == floor:
+                break
+            engine.frames.size -= FRAME_WORDS
+            at = engine.frames.at + engine.frames.size
+            cursor = at[0]
+            end = at[1]
+            node = at[2]
+            state = at[3]
+            twin = at[4]
+            walk = at[5]
+            apart = inside_apart(engine, state, twin)
+            continue
+        byte = child_byte(trie, cursor)
+        child = child_node(trie, cursor)
+        cursor += 1
+        if not inside_may_part(engine, apart, byte) or (
+            walk == BY_WORDS and not _is_found(engine, child << 1)
+            and not _is_found(engine, child << 1 | OPEN)
+        ):
+            continue
+        mine = lexer_step(&engine.lexer, state, byte)
+        its = lexer_step(&engine.lexer, twin, byte)
+        if mine == its and mine != DEAD:
+            continue
+        emitted = engine.lexer.states[state].accept
+        if mine == DEAD:
+            if its == DEAD and emitted == engine.lexer.states[twin].accept:
+                continue
+            inside_remove(engine, trie, trie.nodes[child].tokens_at, tokens_end(trie, child))
+            if emitted != NO_SET:
+                inside_bound(engine, CHILD, emitted, child, byte)
+            continue
+        if its == DEAD or engine.lexer.states[mine].eager != NO_SET \
+                or engine.lexer.states[its].eager != NO_SET:
+            inside_remove(engine, trie, trie.nodes[child].tokens_at, tokens_end(trie, child))
+            if inside_visit(engine, where, child, mine):
+                inside_walk(engine, where, child, mine)
+            continue
+        # Alive in both: the tokens of ``child`` itself are right already.
+        if is_leaf(trie, child):
+            continue
+        if cursor != end:
+            frame_push(engine, cursor, end, node, state, twin, walk)
+        node = child
+        state = mine
+        twin = its
+        if walk == FREE or _is_found(engine, child << 1 | OPEN):
+            lexer_twin(&engine.lexer, state)
+            walk = _enter(engine, trie, node, state, twin)
+        apart = inside_apart(engine, state, twin)
+        cursor = trie.nodes[node].children
+        end = trie.nodes[node + 1].children
+    engine.frames.size = floor
