@@ -34,14 +34,14 @@ from llgx._engine cimport (
 )
 from llgx._lexer cimport (
     DEAD, NO_SET, TAIL_BYTES, TAIL_UTF8, Loop, LoopKey, lexer_loop, lexer_loop_at, lexer_loop_lead,
-    lexer_step, set_t, state_t, utf8_lead,
+    key_takes, lexer_step, set_t, state_t, utf8_lead,
 )
 from llgx._memory cimport (
     FAULT_MEMORY, NONE, arena_take, array_grown, fault_set, interner_drop, interner_put, map_get,
     map_put, words_push,
 )
 from llgx._trie cimport (
-    Table, Trie, child_byte, child_node, table_acquire, table_split, table_suffixes,
+    Table, Trie, child_byte, child_node, table_acquire, table_leaving, table_split, table_suffixes,
     table_window, tokens_end,
 )
 
@@ -326,10 +326,8 @@ cdef void _pair_visit(
             continue
         if base_state != loop:
             inside = its != DEAD
-        elif byte < 0x80:
-            inside = (key.ascii[byte >> 6] >> (byte & 63)) & 1
         else:
-            inside = key.tail == TAIL_BYTES or (key.tail == TAIL_UTF8 and utf8_lead(byte) != 0)
+            inside = key_takes(key, byte)
         if not inside or engine.lexer.states[mine].eager != NO_SET:
             inside_remove(engine, trie, trie.nodes[child].tokens_at, tokens_end(trie, child))
             if inside_visit(engine, where, child, mine):
@@ -452,6 +450,11 @@ cdef uint32_t _choose_bases(
         candidate.table = table_of(engine, site.table, trie, site.root, &loop.key)
         if candidate.table == NULL:
             break
+        if loop.open_end and loop.high != NONE and not table_leaving(
+            engine.pool, candidate.table
+        ):
+            fault_set(&engine.fault, FAULT_MEMORY)
+            break
         if loop.open_end and loop.high != NONE and (
             loop.high < candidate.table.longest or engine.parser.stride == 5
             or loop.high < candidate.table.leaving_high
@@ -462,13 +465,6 @@ cdef uint32_t _choose_bases(
         chosen[picked] = candidate
         picked += 1
     return picked
-
-
-cdef bint _in_class(const LoopKey* key, uint8_t byte) noexcept nogil:
-    """Whether a character of the loop may begin with this byte."""
-    if byte < 0x80:
-        return (key.ascii[byte >> 6] >> (byte & 63)) & 1
-    return key.tail == TAIL_BYTES or (key.tail == TAIL_UTF8 and utf8_lead(byte) != 0)
 
 
 cdef bint _same_lead(
@@ -580,7 +576,7 @@ cdef void _explore(
         byte = child_byte(trie, first + i)
         for k in range(picked):
             loop = engine.lexer.loops[chosen[k].loop]
-            if _in_class(&loop.key, byte) and \
+            if key_takes(&loop.key, byte) and \
                     _same_lead(engine, &chosen[k], &loop, byte, targets[i]):
                 owner[i] = <uint8_t>k
                 break
@@ -590,9 +586,11 @@ cdef void _explore(
         bases[k].bits = table_window(engine.pool, chosen[k].table, loop.high)
         bases[k].endless = loop.high == NONE
         bases[k].removed = <uint32_t>engine.removed.size
-        bases[k].whole = bases[k].table.whole_at[
-            1 + (loop.high if loop.high < bases[k].table.longest else bases[k].table.longest)
-        ]
+        bases[k].whole = NONE  # many
+        if bases[k].table.whole != NULL:
+            bases[k].whole = bases[k].table.whole_at[
+                1 + (loop.high if loop.high < bases[k].table.longest else bases[k].table.longest)
+            ]
         if bases[k].bits == NULL:
             fault_set(&engine.fault, FAULT_MEMORY)
         _set_parts(engine, &bases[k], chosen[k].target, &loop, site.depth + 1)
@@ -600,7 +598,7 @@ cdef void _explore(
             return
         for i in range(count):
             byte = child_byte(trie, first + i)
-            if owner[i] == k or not _in_class(&loop.key, byte):
+            if owner[i] == k or not key_takes(&loop.key, byte):
                 continue
             node = child_node(trie, first + i)
             if owner[i] == 255 and not paired[i] and byte < 0x80 and loop.high == NONE \

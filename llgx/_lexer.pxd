@@ -107,3 +107,10 @@ cdef inline uint32_t lexer_tail(
     tail = lx.tails + 2 * lx.sets.entries[emitted].words[0]
     bytes[0] = lx.tail_bytes + tail[0]
     return tail[1] if tail[1] != NONE else 0
+
+
+cdef inline bint key_takes(const LoopKey* key, uint8_t byte) noexcept nogil:
+    """Whether a character of the loop may begin with this byte."""
+    if byte < 0x80:
+        return (key.ascii[byte >> 6] >> (byte & 63)) & 1
+    return key.tail == TAIL_BYTES or (key.tail == TAIL_UTF8 and utf8_lead(byte) != 0)

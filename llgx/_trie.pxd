@@ -36,12 +36,14 @@ cdef struct Table:
     Trie* trie           # what was walked, and from which node
     uint32_t root
     LoopKey key
-    uint32_t* whole      # tokens that stay in the loop to their end, by characters needed
+    uint32_t* whole      # tokens that stay in the loop to their end, by characters needed; NULL
+                         # where they are many and were found without being listed
     uint32_t* whole_at   # by number of characters 0 .. longest + 1: where they begin in ``whole``
     uint32_t longest     # characters of the longest of them
     uint64_t* bits       # the same as a bitset over token ids
     uint64_t** windows   # by number of characters: those that need at most so many, or NULL
-    uint32_t* leaving    # pairs: node << 8 | byte that leaves the loop, characters before it
+    uint32_t* leaving    # pairs: node << 8 | byte that leaves the loop, characters before it;
+                         # NULL until asked for
     uint32_t leaving_count
     uint32_t leaving_high  # the most characters before such a byte
     Suffixes* suffixes   # those that were asked for
@@ -103,6 +105,20 @@ cdef struct Spans:       # see ``_spans.pyx``
     uint32_t count
     Spans* next
 
+cdef struct Classes:     # see ``_classes.pyx``
+    uint64_t* holding[128]  # by byte: the tokens that hold it
+    uint64_t* well_formed  # tokens of whole characters, but for the last one
+    uint64_t* ascii
+    uint16_t* characters # by token: characters, begun ones included
+    uint32_t* by_characters  # the well-formed tokens, rising
+    uint32_t* by_at      # by number of characters, and one more: where they begin
+    uint32_t count       # how many they are
+    uint32_t longest     # characters of the longest of them
+    uint64_t** windows   # by number of characters: those that have at most so many, or NULL
+    uint32_t* up         # by node of the main trie: parent << 8 | byte
+    uint32_t* nodes      # all but the root, by byte
+    uint32_t nodes_at[257]  # by byte: where its nodes begin
+
 cdef struct TablePool:
     Trie trie            # the main trie
     uint32_t words       # 64-bit words of a bitset over token ids
@@ -115,6 +131,7 @@ cdef struct TablePool:
     PyThread_type_lock lock  # of everything below
     Spans* spans
     Table* tables
+    Classes* classes     # NULL until asked for
     size_t bytes         # of all tables
     size_t limit
     uint64_t clock
@@ -134,6 +151,7 @@ cdef class TokenTrie:
 cdef Table* table_acquire(
     TablePool* pool, Table* parent, Trie* trie, uint32_t root, const LoopKey* key
 ) noexcept nogil
+cdef bint table_leaving(TablePool* pool, Table* table) noexcept nogil
 cdef void table_release(TablePool* pool, Table* table) noexcept nogil
 cdef void shared_free(SharedPlan* plan) noexcept nogil
 cdef Trie* table_suffixes(TablePool* pool, Table* table, const uint64_t* bytes) noexcept nogil

@@ -32,7 +32,8 @@ from cpython.pythread cimport (
     PyThread_release_lock,
 )
 
-from llgx._lexer cimport TAIL_BYTES, TAIL_UTF8, LoopKey, utf8_lead, utf8_next
+from llgx._classes cimport classes_free, classes_leaving, classes_table, classes_window
+from llgx._lexer cimport TAIL_BYTES, TAIL_UTF8, LoopKey, key_takes, utf8_lead, utf8_next
 from llgx._memory cimport (
     NONE, Words, interner_bytes, interner_free, map_free, words_free, words_push, words_reserve,
 )
@@ -348,11 +349,11 @@ cdef void _table_free(Table* table) noexcept nogil:
 
 
 cdef Table* _table_build(
-    const Trie* trie, uint32_t root, const LoopKey* key, uint32_t words
+    TablePool* pool, const Trie* trie, uint32_t root, const LoopKey* key
 ) noexcept nogil:
     cdef Table* table = <Table*>calloc(1, sizeof(Table))
     cdef Words whole, leaving
-    cdef uint32_t i, j, node, total = 0
+    cdef uint32_t i, j, node, total = 0, words = pool.words
     cdef int status = -1
     if table == NULL:
         return NULL
@@ -361,6 +362,13 @@ cdef Table* _table_build(
     table.key = key[0]
     table.root = root
     table.bits = <uint64_t*>calloc(words + 1, sizeof(uint64_t))
+    if table.bits != NULL and trie == &pool.trie and root == 0:
+        status = classes_table(pool, table, key)
+        if status <= 0:
+            if status < 0:
+                _table_free(table)
+            return table if status == 0 else NULL
+        status = -1
     if table.bits != NULL and _walk_loop(trie, root, key, &whole, &leaving) == 0:
         for i in range(0, <uint32_t>whole.size, 2):
             node = whole.at[i]
@@ -443,7 +451,7 @@ cdef Table* table_acquire(
             break
         table = table.next
     if table == NULL:
-        table = _table_build(trie, root, key, pool.words)
+        table = _table_build(pool, trie, root, key)
         if table != NULL:
             table.trie = trie
             table.parent = parent
@@ -481,7 +489,15 @@ cdef const uint64_t* table_window(TablePool* pool, Table* table, uint32_t high) 
     bits = table.windows[high]
     if bits == NULL:
         bits = <uint64_t*>calloc(pool.words + 1, sizeof(uint64_t))
-        if bits != NULL:
+        if bits != NULL and table.whole == NULL:
+            if classes_window(pool, table, high, bits) < 0:
+                free(bits)
+                bits = NULL
+            else:
+                table.windows[high] = bits
+                table.bytes += pool.words * 8
+                pool.bytes += pool.words * 8
+        elif bits != NULL:
             short = table.whole_at[high + 1]
             total = table.whole_at[table.longest + 1]
             if short < total // 2:
@@ -500,15 +516,54 @@ cdef const uint64_t* table_window(TablePool* pool, Table* table, uint32_t high) 
     return bits
 
 
+cdef bint _list_leaving(TablePool* pool, Table* table) noexcept nogil:
+    """List what leaves a loop, if that was not done; False when memory is out. Lock held."""
+    cdef Words whole, leaving
+    cdef uint32_t i
+    if table.leaving != NULL:
+        return True
+    memset(&whole, 0, sizeof(Words))
+    memset(&leaving, 0, sizeof(Words))
+    if _walk_loop(table.trie, table.root, &table.key, &whole, &leaving) == 0:
+        table.leaving = <uint32_t*>malloc((leaving.size + 1) * sizeof(uint32_t))
+    if table.leaving != NULL:
+        memcpy(table.leaving, leaving.at, leaving.size * sizeof(uint32_t))
+        table.leaving_count = <uint32_t>(leaving.size // 2)
+        for i in range(1, <uint32_t>leaving.size, 2):
+            if leaving.at[i] > table.leaving_high:
+                table.leaving_high = leaving.at[i]
+        table.bytes += leaving.size * 4
+        pool.bytes += leaving.size * 4
+    words_free(&whole)
+    words_free(&leaving)
+    return table.leaving != NULL
+
+
+cdef bint table_leaving(TablePool* pool, Table* table) noexcept nogil:
+    """Have ``leaving`` and ``leaving_high`` of a table known; False when memory is out."""
+    cdef bint known
+    PyThread_acquire_lock(pool.lock, WAIT_LOCK)
+    known = _list_leaving(pool, table)
+    PyThread_release_lock(pool.lock)
+    return known
+
+
 cdef int _merge_leaving(
-    const Table* table, const uint64_t* bytes, uint32_t characters, Trie* suffix
+    TablePool* pool, Table* table, const uint64_t* bytes, uint32_t characters, Trie* suffix
 ) noexcept nogil:
     """Merge what comes after the loop, of the tokens that leave it with one of ``bytes`` (NULL:
-    any) after so many characters (NONE: any number); -1 when memory is out."""
+    any) after so many characters (NONE: any number); -1 when memory is out. Lock held."""
     cdef Words places
     cdef uint32_t i, byte
     cdef int status = 0
     memset(&places, 0, sizeof(Words))
+    if table.leaving == NULL and bytes != NULL and characters == NONE \
+            and classes_leaving(pool, table, bytes, &places):
+        status = _merge_suffixes(table.trie, &places, suffix)
+        words_free(&places)
+        return status
+    if not _list_leaving(pool, table):
+        return -1
     for i in range(0, 2 * table.leaving_count, 2):
         byte = table.leaving[i] & 0xFF
         if (characters != NONE and table.leaving[i + 1] != characters) or (
@@ -531,15 +586,22 @@ cdef Trie* table_suffixes(TablePool* pool, Table* table, const uint64_t* bytes) 
     Kept with the table; NULL when memory is out.
     """
     cdef Suffixes* suffixes
+    cdef uint64_t leaving[4]
+    cdef uint32_t byte
+    memcpy(leaving, bytes, sizeof(leaving))
+    for byte in range(256):
+        # No token leaves the loop with a byte that goes round in it.
+        if key_takes(&table.key, <uint8_t>byte):
+            leaving[byte >> 6] &= ~(<uint64_t>1 << (byte & 63))
     PyThread_acquire_lock(pool.lock, WAIT_LOCK)
     suffixes = table.suffixes
-    while suffixes != NULL and memcmp(suffixes.bytes, bytes, sizeof(suffixes.bytes)) != 0:
+    while suffixes != NULL and memcmp(suffixes.bytes, leaving, sizeof(suffixes.bytes)) != 0:
         suffixes = suffixes.next
     if suffixes == NULL:
         suffixes = <Suffixes*>calloc(1, sizeof(Suffixes))
         if suffixes != NULL:
-            memcpy(suffixes.bytes, bytes, sizeof(suffixes.bytes))
-            if _merge_leaving(table, bytes, NONE, &suffixes.trie) < 0:
+            memcpy(suffixes.bytes, leaving, sizeof(suffixes.bytes))
+            if _merge_leaving(pool, table, leaving, NONE, &suffixes.trie) < 0:
                 _trie_free(&suffixes.trie)
                 free(suffixes)
                 suffixes = NULL
@@ -560,7 +622,9 @@ cdef Trie* table_split(TablePool* pool, Table* table, uint32_t* count) noexcept 
     cdef uint32_t k
     cdef bint failed = False
     PyThread_acquire_lock(pool.lock, WAIT_LOCK)
-    if table.split == NULL:
+    if table.split == NULL and not _list_leaving(pool, table):
+        failed = True
+    elif table.split == NULL:
         table.split = <Trie*>calloc(table.leaving_high + 1, sizeof(Trie))
         failed = table.split == NULL
         if not failed:
@@ -568,7 +632,7 @@ cdef Trie* table_split(TablePool* pool, Table* table, uint32_t* count) noexcept 
         for k in range(1, table.leaving_high + 1):
             if failed:
                 break
-            failed = _merge_leaving(table, NULL, k, &table.split[k]) < 0
+            failed = _merge_leaving(pool, table, NULL, k, &table.split[k]) < 0
             table.bytes += table.split[k].bytes
             pool.bytes += table.split[k].bytes
         if failed:
@@ -672,7 +736,7 @@ cdef class TokenTrie:
         The first mask of a process would wait for them, some milliseconds each.
         """
         cdef LoopKey keys[3]
-        cdef uint64_t bytes[4]
+        cdef uint64_t bytes[2][4]
         cdef Table* table
         cdef bint failed
         cdef int i
@@ -684,13 +748,14 @@ cdef class TokenTrie:
         keys[0].tail = TAIL_UTF8
         keys[1].ascii[0] = 0x100002600ULL
         keys[2].ascii[0] = 0x3FF000000000000ULL
-        bytes[0] = <uint64_t>1 << 34
-        bytes[1] = <uint64_t>1 << 28
+        bytes[0][0] = <uint64_t>1 << 34
+        bytes[0][1] = <uint64_t>1 << 28
+        memset(bytes[1], 0xFF, sizeof(bytes[1]))  # white space may be left by any byte
         for i in range(3):
             table = table_acquire(&self.pool, NULL, &self.pool.trie, 0, &keys[i])
             if table == NULL:
                 return -1
-            failed = i == 0 and table_suffixes(&self.pool, table, bytes) == NULL
+            failed = i < 2 and table_suffixes(&self.pool, table, bytes[i]) == NULL
             table_release(&self.pool, table)
             if failed:
                 return -1
@@ -757,6 +822,7 @@ cdef class TokenTrie:
         interner_free(&self.pool.shared.states)
         interner_free(&self.pool.shared.places)
         map_free(&self.pool.shared.index)
+        classes_free(&self.pool)
         while spans != NULL:
             self.pool.spans = spans.next
             free(spans.tokens)
