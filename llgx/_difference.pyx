@@ -16,7 +16,8 @@ up to that byte. The words are looked up in the trie, without a derivative; most
 Invariant: for the tokens of places that were not written down, the two states live, and end
 lexemes, at the same bytes with the same terminals, and go on in one state.
 
-Cost: for each word the nodes of the trie along it; then derivatives along those that are found.
+Cost: for each word the nodes of the trie along it; then derivatives along those words that are
+found up to that byte.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
@@ -109,36 +110,50 @@ cdef inline void _mark(Engine* engine, uint32_t node, uint32_t flag) noexcept no
         fault_set(&engine.fault, FAULT_MEMORY)
 
 
-cdef void _follow(
+cdef bint _follow(
     Engine* engine, const Trie* trie, uint32_t at, node_t node, const Rest* rest,
     const LoopKey* key, uint32_t depth
 ) noexcept nogil:
-    """Note the nodes of the trie along the words that begin like ``node``, then ``rest``, up to
-    their first byte that is not in the class."""
+    """Note the nodes of the trie along the words that begin like ``node``, then ``rest``, and that
+    the trie has up to their first byte that is not in the class; whether it has some."""
     cdef const Regex* rx = &engine.lexer.rx
     cdef const uint32_t* words = regex_words(rx, node)
     cdef uint32_t kind = words[0], i, child, place
     cdef uint8_t byte
+    cdef bint found = False
     cdef Rest more
-    if depth > DEEPEST or engine.fault.code:
+    if depth > DEEPEST:
         _mark(engine, at, OPEN)
-    elif kind == EPSILON_KIND:
-        if rest != NULL:
-            _follow(engine, trie, at, rest.node, rest.after, key, depth + 1)
-    elif kind == LITERAL_KIND:
+        return True
+    if kind == EPSILON_KIND:
+        return rest != NULL and _follow(
+            engine, trie, at, rest.node, rest.after, key, depth + 1
+        )
+    if kind == LITERAL_KIND:
+        child = at
         for i in range(words[2]):
             byte = rx.bytes[words[1] + i]
-            place = child_place(trie, at, byte)
+            place = child_place(trie, child, byte)
             if place == NONE:
-                return
-            at = child_node(trie, place)
+                return False
+            child = child_node(trie, place)
             if not _in_class(key, byte):
-                _mark(engine, at, OPEN)
-                return
+                _mark(engine, child, OPEN)
+                found = True
+                break
+        if not found and (rest == NULL or not _follow(
+            engine, trie, child, rest.node, rest.after, key, depth + 1
+        )):
+            return False
+        for i in range(words[2]):
+            at = child_node(trie, child_place(trie, at, rx.bytes[words[1] + i]))
+            if at == child:
+                break
             _mark(engine, at, 0)
-        if rest != NULL:
-            _follow(engine, trie, at, rest.node, rest.after, key, depth + 1)
-    elif kind == BYTES_KIND:
+        if not found:
+            _mark(engine, child, 0)
+        return True
+    if kind == BYTES_KIND:
         for i in range(trie.nodes[at].children, trie.nodes[at + 1].children):
             byte = child_byte(trie, i)
             if not (words[1 + (byte >> 5)] >> (byte & 31)) & 1:
@@ -146,19 +161,24 @@ cdef void _follow(
             child = child_node(trie, i)
             if not _in_class(key, byte):
                 _mark(engine, child, OPEN)
-                continue
-            _mark(engine, child, 0)
-            if rest != NULL:
-                _follow(engine, trie, child, rest.node, rest.after, key, depth + 1)
-    elif kind == CONCAT_KIND:
+                found = True
+            elif rest != NULL and _follow(
+                engine, trie, child, rest.node, rest.after, key, depth + 1
+            ):
+                _mark(engine, child, 0)
+                found = True
+        return found
+    if kind == CONCAT_KIND:
         more.node = words[2]
         more.after = rest
-        _follow(engine, trie, at, words[1], &more, key, depth + 1)
-    elif kind == ALT_KIND:
+        return _follow(engine, trie, at, words[1], &more, key, depth + 1)
+    if kind == ALT_KIND:
         for i in range(1, rx.nodes.entries[node].length):
-            _follow(engine, trie, at, words[i], rest, key, depth + 1)
-    else:
-        _mark(engine, at, OPEN)
+            if _follow(engine, trie, at, words[i], rest, key, depth + 1):
+                found = True
+        return found
+    _mark(engine, at, OPEN)
+    return True
 
 
 cdef bint _follow_all(
