@@ -315,6 +315,37 @@ cdef bint _is_counter(
     return True
 
 
+cdef node_t _counted_part(Regex* rx, node_t node, node_t counter) noexcept nogil:
+    """``x{low,high} & C{0,n}`` as ``x{low,k}``, the lesser bound, where each match of x is one
+    character of C and no more; EMPTY for another shape.
+
+    So it is with what a pattern leaves of a string at its end, beside ``maxLength``.
+    """
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef const uint32_t* other = regex_words(rx, counter)
+    cdef node_t body, end
+    cdef uint32_t low, high
+    while words[0] == CONCAT_KIND:
+        # a* b* is b* if what a matches leads from b* to b*.
+        body = words[2]
+        words = regex_words(rx, words[1])
+        if words[0] != REPEAT_KIND or words[2] != 0 or words[3] != NONE \
+                or rx.info[body].kind != REPEAT_KIND or regex_words(rx, body)[2] != 0 \
+                or regex_words(rx, body)[3] != NONE or _through(rx, words[1], body, 0) != body:
+            return EMPTY
+        words = regex_words(rx, body)
+    if words[0] != REPEAT_KIND or other[0] != REPEAT_KIND or other[2] != 0 or other[3] == NONE:
+        return EMPTY
+    body = words[1]
+    low = words[2]
+    high = min(words[3], other[3])
+    end = regex_repeat(rx, other[1], 0, other[3] - 1)
+    if low > high or regex_nullable(rx, body) \
+            or _through(rx, body, counter, 0) != end:
+        return EMPTY
+    return regex_repeat(rx, body, low, high)
+
+
 cdef node_t _saturate_and(Regex* rx, node_t node) noexcept nogil:
     """What stands for an intersection: the one part that says all, or ``node`` itself."""
     cdef const uint32_t* words = regex_words(rx, node)
@@ -326,6 +357,11 @@ cdef node_t _saturate_and(Regex* rx, node_t node) noexcept nogil:
     for i in range(1, length):
         if rx.info[words[i]].flags & HARD:
             return node
+    if length == 3:
+        for i in range(1, 3):
+            part = _counted_part(rx, words[i], words[3 - i])
+            if part != EMPTY or rx.fault.code:
+                return node if rx.fault.code else regex_saturate(rx, part)
     for i in range(1, length):
         part = words[i]
         need = _way_out(rx, part, 0)
