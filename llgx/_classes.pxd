@@ -14,4 +14,7 @@ cdef bint classes_leaving(
 cdef int classes_window(
     TablePool* pool, const Table* table, uint32_t high, uint64_t* bits
 ) noexcept nogil
+cdef const uint32_t* classes_exits(
+    TablePool* pool, uint32_t* count, const uint32_t** up
+) noexcept nogil
 cdef void classes_free(TablePool* pool) noexcept nogil

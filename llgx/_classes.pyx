@@ -18,11 +18,15 @@ then a table is some ten microseconds where a walk took one to three millisecond
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
-from llgx._lexer cimport TAIL_BYTES, TAIL_NONE, LoopKey, utf8_lead, utf8_next
-from llgx._memory cimport NONE, Words, words_push
-from llgx._trie cimport Classes, Table, TablePool, Trie, child_byte, child_node
+from cpython.pythread cimport WAIT_LOCK, PyThread_acquire_lock, PyThread_release_lock
+
+from llgx._lexer cimport (
+    TAIL_BYTES, TAIL_NONE, LoopKey, key_takes, utf8_lead, utf8_next,
+)
+from llgx._memory cimport NONE, Words, words_free, words_push
+from llgx._trie cimport Classes, Table, TablePool, Trie, child_byte, child_node, string_key
 
 cdef extern from *:
     """
@@ -62,6 +66,7 @@ cdef void classes_free(TablePool* pool) noexcept nogil:
     free(classes.by_at)
     free(classes.up)
     free(classes.nodes)
+    free(classes.exits)
     free(classes)
     pool.classes = NULL
 
@@ -332,3 +337,74 @@ cdef bint classes_leaving(
                 places.size = before
                 return False
     return True
+
+
+cdef int _walk_exits(const Trie* trie, Words* exits) noexcept nogil:
+    """List the nodes with which a token stops being characters of a JSON string, well-formed ones;
+    -1 when memory is out."""
+    cdef LoopKey key
+    cdef Words frames    # child cursor, child end, inner state of UTF-8
+    cdef uint32_t cursor = trie.nodes[0].children, end = trie.nodes[1].children
+    cdef uint32_t node, inner = 0, following
+    cdef uint8_t byte
+    cdef int status = -1
+    string_key(&key)
+    memset(&frames, 0, sizeof(Words))
+    while True:
+        if cursor == end:
+            if frames.size == 0:
+                status = 0
+                break
+            frames.size -= 3
+            cursor = frames.at[frames.size]
+            end = frames.at[frames.size + 1]
+            inner = frames.at[frames.size + 2]
+            continue
+        byte = child_byte(trie, cursor)
+        node = child_node(trie, cursor)
+        cursor += 1
+        if inner:
+            following = utf8_next(inner, byte)
+        elif key_takes(&key, byte):
+            following = utf8_lead(byte) if byte >= 0x80 else 0
+        else:
+            following = NONE
+        if following == NONE:
+            if words_push(exits, node) < 0:
+                break
+            continue
+        if words_push(&frames, cursor) < 0 or words_push(&frames, end) < 0 \
+                or words_push(&frames, inner) < 0:
+            break
+        cursor = trie.nodes[node].children
+        end = trie.nodes[node + 1].children
+        inner = following
+    words_free(&frames)
+    return status
+
+
+cdef const uint32_t* classes_exits(
+    TablePool* pool, uint32_t* count, const uint32_t** up
+) noexcept nogil:
+    """The nodes of the main trie with which a token stops being characters of a JSON string, how
+    many they are, and by node its parent << 8 | byte. NULL when memory is out."""
+    cdef Classes* classes
+    cdef Words exits
+    PyThread_acquire_lock(pool.lock, WAIT_LOCK)
+    classes = _classes_of(pool)
+    if classes != NULL and classes.exits == NULL:
+        memset(&exits, 0, sizeof(Words))
+        if _walk_exits(&pool.trie, &exits) == 0:
+            classes.exits = <uint32_t*>malloc((exits.size + 1) * sizeof(uint32_t))
+        if classes.exits != NULL:
+            if exits.size:
+                memcpy(classes.exits, exits.at, exits.size * sizeof(uint32_t))
+            classes.exit_count = <uint32_t>exits.size
+            pool.bytes += exits.size * sizeof(uint32_t)
+        words_free(&exits)
+    PyThread_release_lock(pool.lock)
+    if classes == NULL:
+        return NULL
+    count[0] = classes.exit_count
+    up[0] = classes.up
+    return classes.exits

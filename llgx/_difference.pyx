@@ -23,6 +23,7 @@ found up to that byte.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport qsort
 
+from llgx._endless cimport shape_leaves
 from llgx._engine cimport (
     CHILD, FRAME_WORDS, TWIN_MASKS, Engine, child_place, frame_push, is_heavy, is_leaf,
 )
@@ -73,36 +74,6 @@ cdef inline bint _in_class(const LoopKey* key, uint8_t byte) noexcept nogil:
     if byte >= 0x80:
         return key.tail != TAIL_NONE
     return (key.ascii[byte >> 6] >> (byte & 63)) & 1
-
-
-cdef bint _leaves(const Regex* rx, node_t node, const LoopKey* key) noexcept nogil:
-    """Whether the shape shows that each match of ``node`` has a byte that is not in the class."""
-    cdef const uint32_t* words
-    cdef node_t part
-    cdef uint32_t i, byte
-    cdef bint all_out
-    while True:
-        words = regex_words(rx, node)
-        part = node
-        if words[0] == CONCAT_KIND:
-            part = words[1]
-            node = words[2]
-            words = regex_words(rx, part)
-        if words[0] == LITERAL_KIND:
-            for i in range(words[2]):
-                if not _in_class(key, rx.bytes[words[1] + i]):
-                    return True
-        elif words[0] == BYTES_KIND:
-            all_out = True
-            for byte in range(256):
-                if (words[1 + (byte >> 5)] >> (byte & 31)) & 1 \
-                        and _in_class(key, <uint8_t>byte):
-                    all_out = False
-                    break
-            if all_out:
-                return True
-        if part == node:
-            return False
 
 
 cdef inline void _mark(Engine* engine, uint32_t node, uint32_t flag) noexcept nogil:
@@ -201,7 +172,7 @@ cdef bint _follow_all(
             tail = parts[2]
         kind = rx.info[head].kind
         if kind == LITERAL_KIND or kind == BYTES_KIND:
-            if not _leaves(rx, words[i], key):
+            if not shape_leaves(rx, words[i], key, 0):
                 return False
             _follow(engine, trie, at, words[i], NULL, key, 0)
         elif kind == AND_KIND:
@@ -210,7 +181,7 @@ cdef bint _follow_all(
                 if rx.info[parts[j]].kind != NOT_KIND:
                     continue
                 # Finitely many words are left out of what goes round in the loop for ever.
-                if not _leaves(rx, tail, key) \
+                if not shape_leaves(rx, tail, key, 0) \
                         or not residual_is_finite(rx, regex_words(rx, parts[j])[1]):
                     return False
                 rest.node = tail

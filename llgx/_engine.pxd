@@ -33,6 +33,7 @@ cdef enum Shortcut:
     FORCED_RUNS = 16
     SHARED_PLANS = 32
     TWIN_MASKS = 64
+    ENDLESS_STATES = 128
 
 cdef struct Site:        # where a walk may begin
     Trie* trie

@@ -27,6 +27,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from llgx._difference cimport difference_walk
+from llgx._endless cimport endless_explore
 from llgx._engine cimport (
     BELOW, CHILD, DIFFERENCE_MASKS, FRAME_WORDS, KILL, LENGTH_CLASSES, NESTED, OWN, SITE_DEPTH,
     Base, Boundary, Engine, Inside, Site, frame_push, is_heavy, is_leaf, open_children,
@@ -554,6 +555,11 @@ cdef void _explore(
     cdef bint killed = False
     cdef bint paired[256]
     base_count[0] = 0
+    if endless_explore(engine, where, state, bases):
+        base_count[0] = 1
+        return
+    if engine.fault.code:
+        return
     if not engine.shortcuts & DIFFERENCE_MASKS or not is_heavy(engine, trie, site.root) \
             or site.depth >= SITE_DEPTH or site.filtered \
             or engine.lexer.states[state].forced >= 0:

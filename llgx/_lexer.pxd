@@ -76,6 +76,7 @@ cdef set_t lexer_set(Lexer* lx, const uint32_t* terminals, uint32_t count) noexc
 cdef state_t lexer_start(Lexer* lx, const uint32_t* terminals, uint32_t count) noexcept nogil
 cdef state_t lexer_keep(Lexer* lx, state_t state, state_t allowed) noexcept nogil
 cdef state_t lexer_twin(Lexer* lx, state_t state) noexcept nogil
+cdef bint lexer_body(Lexer* lx, node_t body, LoopKey* key) noexcept nogil
 cdef state_t lexer_fill(Lexer* lx, state_t state, uint32_t byte_class) noexcept nogil
 cdef uint32_t lexer_loop(Lexer* lx, state_t state, bint counted) noexcept nogil
 cdef state_t lexer_loop_at(Lexer* lx, state_t state, uint32_t count) noexcept nogil

@@ -594,6 +594,20 @@ cdef bint _counted_loop(Lexer* lx, state_t state, Loop* loop) noexcept nogil:
     return lx.fault.code == 0
 
 
+cdef bint lexer_body(Lexer* lx, node_t body, LoopKey* key) noexcept nogil:
+    """Which characters are a match of ``body`` each; False with a fault set."""
+    cdef uint32_t targets[256]
+    cdef uint32_t b
+    memset(key, 0, sizeof(LoopKey))
+    if _steps(lx, body, True, targets) < 0:
+        return False
+    key.tail = _tail_of(lx, targets, EPSILON, True)
+    for b in range(128):
+        if targets[lx.rx.classes[b]] == EPSILON:
+            key.ascii[b >> 6] |= <uint64_t>1 << (b & 63)
+    return lx.fault.code == 0
+
+
 cdef state_t lexer_loop_at(Lexer* lx, state_t state, uint32_t count) noexcept nogil:
     """Where a counted loop is ``count`` characters after ``state``; DEAD beyond its end."""
     cdef node_t rest, node

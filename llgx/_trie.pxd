@@ -5,7 +5,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from cpython.pythread cimport PyThread_type_lock
 
-from llgx._lexer cimport LoopKey
+from llgx._lexer cimport TAIL_UTF8, LoopKey
 from llgx._memory cimport Interner, Map
 
 cdef enum:
@@ -118,6 +118,8 @@ cdef struct Classes:     # see ``_classes.pyx``
     uint32_t* up         # by node of the main trie: parent << 8 | byte
     uint32_t* nodes      # all but the root, by byte
     uint32_t nodes_at[257]  # by byte: where its nodes begin
+    uint32_t* exits      # nodes with which a token stops being characters of a JSON string; or NULL
+    uint32_t exit_count
 
 cdef struct TablePool:
     Trie trie            # the main trie
@@ -157,6 +159,13 @@ cdef void shared_free(SharedPlan* plan) noexcept nogil
 cdef Trie* table_suffixes(TablePool* pool, Table* table, const uint64_t* bytes) noexcept nogil
 cdef Trie* table_split(TablePool* pool, Table* table, uint32_t* count) noexcept nogil
 cdef const uint64_t* table_window(TablePool* pool, Table* table, uint32_t high) noexcept nogil
+
+
+cdef inline void string_key(LoopKey* key) noexcept nogil:
+    """The loop of the characters of a JSON string, without escapes."""
+    key.ascii[0] = 0xFFFFFFFB00000000ULL
+    key.ascii[1] = 0xFFFFFFFFEFFFFFFFULL
+    key.tail = TAIL_UTF8
 
 
 cdef inline uint8_t child_byte(const Trie* trie, uint32_t place) noexcept nogil:

@@ -32,7 +32,9 @@ from cpython.pythread cimport (
     PyThread_release_lock,
 )
 
-from llgx._classes cimport classes_free, classes_leaving, classes_table, classes_window
+from llgx._classes cimport (
+    classes_exits, classes_free, classes_leaving, classes_table, classes_window,
+)
 from llgx._lexer cimport TAIL_BYTES, TAIL_UTF8, LoopKey, key_takes, utf8_lead, utf8_next
 from llgx._memory cimport (
     NONE, Words, interner_bytes, interner_free, map_free, words_free, words_push, words_reserve,
@@ -737,15 +739,15 @@ cdef class TokenTrie:
         """
         cdef LoopKey keys[3]
         cdef uint64_t bytes[2][4]
+        cdef uint32_t count
+        cdef const uint32_t* up
         cdef Table* table
         cdef bint failed
         cdef int i
         memset(keys, 0, sizeof(keys))
         memset(bytes, 0, sizeof(bytes))
         # The inside of a string, left by a quote or a backslash; white space; digits.
-        keys[0].ascii[0] = 0xFFFFFFFB00000000ULL
-        keys[0].ascii[1] = 0xFFFFFFFFEFFFFFFFULL
-        keys[0].tail = TAIL_UTF8
+        string_key(&keys[0])
         keys[1].ascii[0] = 0x100002600ULL
         keys[2].ascii[0] = 0x3FF000000000000ULL
         bytes[0][0] = <uint64_t>1 << 34
@@ -756,6 +758,11 @@ cdef class TokenTrie:
             if table == NULL:
                 return -1
             failed = i < 2 and table_suffixes(&self.pool, table, bytes[i]) == NULL
+            if i == 0:
+                # What leaves a string, by length too, and what else is in its tokens.
+                failed = failed or not table_leaving(&self.pool, table) \
+                    or table_split(&self.pool, table, &count) == NULL \
+                    or classes_exits(&self.pool, &count, &up) == NULL
             table_release(&self.pool, table)
             if failed:
                 return -1

@@ -82,6 +82,7 @@ class Shortcuts:
     ``twin_states``       take most steps of a lexer state with many literals, or with complements,
                           from the state without them.
     ``twin_masks``        make the mask of such a state of that of the state without them.
+    ``endless_states``    a string that any character goes on allows all tokens without a quote.
     ``saturated_intersections``  a counter far from its end says nothing beside a pattern.
     ``common_regexes``    begin with the regexes that a front end's grammars share, lowered once for
                           each vocabulary; under the default limits only.
@@ -95,6 +96,7 @@ class Shortcuts:
     shared_plans: bool = True
     twin_states: bool = True
     twin_masks: bool = True
+    endless_states: bool = True
     saturated_intersections: bool = True
     common_regexes: bool = True
 

@@ -1,0 +1,213 @@
+# cython: language_level=3, boundscheck=False, wraparound=False
+# cython: initializedcheck=False, cdivision=True
+"""Lexer states that no character of a string ends.
+
+Before an unanchored search has found its match, and while it is on the way to it, a string may go
+on with any characters: these lead from state to state, but none of them is dead or ends the lexeme.
+So which tokens of such characters are allowed is known without reading one: all. What is left are
+the tokens that hold something else, a quote above all. Their nodes are known for the characters of
+a JSON string (``classes_exits``); they are read one by one, from the root.
+
+Both are decided by the shape of the regexes: some part of the state begins with "any characters",
+so that after any of them it is there again, and nothing in the state matches before a byte of
+another kind. A counter counts as "any" while a token cannot use it up, and for an intersection the
+part that comes again is looked into for emptiness, once.
+
+Invariant: as in ``_inside``, base, tokens and boundaries stand for each token exactly once.
+
+Cost: some 1,500 short paths in Llama 3, some ten microseconds. Walks of such states take
+milliseconds: they have no loop in common.
+"""
+
+from libc.stdint cimport uint8_t, uint32_t
+from libc.string cimport memset
+
+from llgx._classes cimport classes_exits
+from llgx._emptiness cimport regex_is_live
+from llgx._engine cimport DIFFERENCE_MASKS, ENDLESS_STATES, Base, Engine, is_heavy
+from llgx._inside cimport inside_visit, inside_walk, table_of
+from llgx._lexer cimport (
+    DEAD, NO_SET, TAIL_BYTES, TAIL_NONE, LoopKey, lexer_body, lexer_step, state_t,
+)
+from llgx._memory cimport FAULT_MEMORY, NONE, fault_set, words_push
+from llgx._regex cimport (
+    ALT_KIND, AND_KIND, BYTES_KIND, CONCAT_KIND, EMPTY, HARD, LITERAL_KIND, REPEAT_KIND, Regex,
+    node_t, regex_and, regex_concat, regex_repeat, regex_words,
+)
+from llgx._trie cimport Table, Trie, string_key
+
+cdef enum:
+    DEEPEST = 100        # levels of a regex that are looked at
+    LONGEST_PATH = 512   # bytes of a token that are read
+
+
+cdef inline bint _in_class(const LoopKey* key, uint8_t byte) noexcept nogil:
+    """Whether the loop may take this byte; right for bytes of well-formed characters."""
+    if byte >= 0x80:
+        return key.tail != TAIL_NONE
+    return (key.ascii[byte >> 6] >> (byte & 63)) & 1
+
+
+cdef bint shape_leaves(
+    const Regex* rx, node_t node, const LoopKey* key, uint32_t depth
+) noexcept nogil:
+    """Whether the shape shows that each match of ``node`` has a byte that is not in the class."""
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef uint32_t kind = words[0], i, byte
+    if depth > DEEPEST:
+        return False
+    if kind == LITERAL_KIND:
+        for i in range(words[2]):
+            if not _in_class(key, rx.bytes[words[1] + i]):
+                return True
+        return False
+    if kind == BYTES_KIND:
+        for byte in range(256):
+            if (words[1 + (byte >> 5)] >> (byte & 31)) & 1 and _in_class(key, <uint8_t>byte):
+                return False
+        return True
+    if kind == CONCAT_KIND:
+        while words[0] == CONCAT_KIND:
+            if shape_leaves(rx, words[1], key, depth + 1):
+                return True
+            node = words[2]
+            words = regex_words(rx, node)
+        return shape_leaves(rx, node, key, depth + 1)
+    if kind == ALT_KIND:
+        for i in range(1, rx.nodes.entries[node].length):
+            if not shape_leaves(rx, words[i], key, depth + 1):
+                return False
+        return True
+    if kind == AND_KIND:
+        for i in range(1, rx.nodes.entries[node].length):
+            if shape_leaves(rx, words[i], key, depth + 1):
+                return True
+        return False
+    return kind == REPEAT_KIND and words[2] != 0 and shape_leaves(rx, words[1], key, depth + 1)
+
+
+cdef node_t _core(Engine* engine, node_t node, const LoopKey* key, uint32_t depth) noexcept nogil:
+    """A part of ``node``, or ``node``, that is in what is left of ``node`` after any characters of
+    the class, as many as a token has; EMPTY where the shape does not show one."""
+    cdef Regex* rx = &engine.lexer.rx
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef uint32_t kind = words[0], i, length = rx.nodes.entries[node].length
+    cdef size_t base = rx.stack.size
+    cdef node_t part = EMPTY
+    cdef LoopKey of_body
+    if depth > DEEPEST or engine.fault.code:
+        return EMPTY
+    if kind == CONCAT_KIND:
+        part = _core(engine, words[1], key, depth + 1)
+        return EMPTY if part == EMPTY else regex_concat(
+            rx, part, regex_words(rx, node)[2]
+        )
+    if kind == ALT_KIND:
+        for i in range(1, length):
+            part = _core(engine, regex_words(rx, node)[i], key, depth + 1)
+            if part != EMPTY:
+                break
+        return part
+    if kind == AND_KIND:
+        for i in range(1, length):
+            part = _core(engine, regex_words(rx, node)[i], key, depth + 1)
+            if part == EMPTY or words_push(&rx.stack, part) < 0:
+                rx.stack.size = base
+                return EMPTY
+        return regex_and(rx, base)
+    if kind != REPEAT_KIND or not lexer_body(&engine.lexer, words[1], &of_body):
+        return EMPTY
+    if (of_body.tail != key.tail and of_body.tail != TAIL_BYTES) \
+            or key.ascii[0] & ~of_body.ascii[0] or key.ascii[1] & ~of_body.ascii[1]:
+        return EMPTY
+    words = regex_words(rx, node)
+    if words[3] == NONE:
+        return node
+    # After k characters of a token it may take low - k, or none, to high - k more.
+    return EMPTY if words[3] - words[2] <= rx.saturation else regex_repeat(
+        rx, words[1], words[2], words[3] - rx.saturation
+    )
+
+
+cdef bint _is_endless(Engine* engine, state_t state, const LoopKey* key) noexcept nogil:
+    cdef Regex* rx = &engine.lexer.rx
+    cdef const uint32_t* words = engine.lexer.vectors.entries[state].words
+    cdef uint32_t i, length = engine.lexer.vectors.entries[state].length
+    cdef node_t core
+    cdef bint found = False
+    if engine.lexer.states[state].accept != NO_SET:
+        return False
+    for i in range(1, length, 2):
+        if not shape_leaves(rx, words[i], key, 0):
+            return False
+        if not found:
+            core = _core(engine, words[i], key, 0)
+            found = core != EMPTY and engine.fault.code == 0 and (
+                not rx.info[core].flags & HARD or regex_is_live(rx, core)
+            )
+    return found and engine.fault.code == 0
+
+
+cdef bint endless_explore(
+    Engine* engine, uint32_t where, state_t state, Base* base
+) noexcept nogil:
+    """Fill ``base`` and the scratch of inside walks with what an endless state says about the main
+    trie; False, and nothing filled, for another state or site. May set a fault."""
+    cdef Trie* trie = engine.sites[where].trie
+    cdef Table* table
+    cdef LoopKey key
+    cdef const uint32_t* exits
+    cdef const uint32_t* up
+    cdef uint32_t path[LONGEST_PATH]     # nodes, from the one below the root on
+    cdef state_t states[LONGEST_PATH]    # and after each of them, of the path before
+    cdef uint32_t known = 0, shared
+    cdef uint32_t i, j, count = 0, node, at, length
+    cdef state_t before
+    if where != 0 or not engine.shortcuts & ENDLESS_STATES \
+            or not engine.shortcuts & DIFFERENCE_MASKS or not is_heavy(engine, trie, 0) \
+            or engine.pool.longest > LONGEST_PATH:
+        return False
+    string_key(&key)
+    if not _is_endless(engine, state, &key):
+        return False
+    table = table_of(engine, NULL, trie, 0, &key)
+    exits = classes_exits(engine.pool, &count, &up)
+    if table == NULL or exits == NULL:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return False
+    memset(base, 0, sizeof(Base))
+    base.table = table
+    base.bits = table.bits
+    base.whole = NONE
+    base.endless = True
+    for i in range(count):
+        node = exits[i]
+        length = 0
+        at = up[node] >> 8
+        while at and length < LONGEST_PATH:
+            length += 1
+            at = up[at] >> 8
+        if at:
+            continue  # no token is as long: see ``engine.pool.longest`` above
+        at = up[node] >> 8
+        shared = length
+        for j in range(length - 1, -1, -1):
+            if j >= known or path[j] != at:
+                path[j] = at
+                shared = j
+            at = up[at] >> 8
+        before = states[shared - 1] if shared else state
+        for j in range(shared, length):
+            before = lexer_step(
+                &engine.lexer, before, <uint8_t>(up[path[j]] & 0xFF)
+            ) if before != DEAD else DEAD
+            states[j] = before
+        known = length
+        if before == DEAD:
+            continue
+        before = lexer_step(&engine.lexer, before, <uint8_t>(up[node] & 0xFF))
+        if before != DEAD and inside_visit(engine, where, node, before):
+            inside_walk(engine, where, node, before)
+        if engine.fault.code:
+            return False
+    return True
