@@ -81,7 +81,7 @@ class Shortcuts:
     ``shared_plans``      take what is known of a lexer state from other grammars of the vocabulary.
     ``twin_states``       take most steps of a lexer state with many literals, or with complements,
                           from the state without them.
-    ``twin_masks``        make the mask of such a state of that of the state without them.
+    ``twin_masks``        make the mask of a state with complements from that of its twin.
     ``endless_states``    a string that any character goes on allows all tokens without a quote.
     ``saturated_intersections``  a counter far from its end says nothing beside a pattern.
     ``common_regexes``    begin with the regexes that a front end's grammars share, lowered once for

@@ -140,6 +140,8 @@ def _bounded(low: int, high: int | None, item: Regex = STRING_CHAR) -> Regex:
 
 _SPACE = plus(strategies.byte_set(b" \n"))
 _COMMA = Literal(b",")
+_JSON_CHAR = strategies.char_class(b'"\\' + bytes(range(0x20)))  # of a string, but for escapes
+_ASCII = strategies.byte_set(bytes(b for b in range(0x20, 0x80) if b not in b'"\\'))
 _LAZY = sequence(star(ANY_CHAR), b"</a>")
 _WORD = plus(strategies.byte_set(b"abn"))
 _ESCAPED = star(either(strategies.byte_set(b"ab"), Literal(b"\\n"), Literal(b"\\u0000")))
@@ -147,6 +149,21 @@ _ESCAPED = star(either(strategies.byte_set(b"ab"), Literal(b"\\n"), Literal(b"\\
 
 def _limited(low: int, high: int | None, pattern: Regex, item: Regex = STRING_CHAR) -> Regex:
     return sequence(b'"', both(Repeat(item, low, high), pattern), b'"')
+
+
+def _searched(low: int, high: int | None, *patterns: Regex) -> Regex:
+    """A string whose characters are matched by all patterns."""
+    return sequence(b'"', both(Repeat(_JSON_CHAR, low, high), *patterns), b'"')
+
+
+def _found(text: bytes) -> Regex:
+    """Any bytes with ``text`` among them."""
+    return sequence(star(_JSON_CHAR), text, star(strategies.byte_set(bytes(range(256)))))
+
+
+def _without(*texts: bytes) -> Regex:
+    """A string that is none of ``texts``."""
+    return sequence(b'"', both(star(_JSON_CHAR), Complement(either(*texts))), b'"')
 
 
 LOOPS = {
@@ -196,6 +213,33 @@ LOOPS = {
     ),
     "a least length and a pattern": _of([_limited(3, 40, plus(_WORD))], [_COMMA]),
     "search": _of([sequence(star(NO_NEWLINE), b"a", star(NO_NEWLINE)), Literal(b"\n")]),
+    "search in a string": _of([_searched(0, None, _found(b"abab"))], [_COMMA]),
+    "search in a bounded string": _of([_searched(0, 20, _found(b"ab"))], [_COMMA]),
+    "search beside a close bound": _of([_searched(0, 9, _found(b"ab"))], [_COMMA]),
+    "search of a least length": _of([_searched(2, 20, _found(b"a"))], [Literal(b'"ab"x')]),
+    "two searches": _of([_searched(0, None, _found(b"ab"), _found(b"ba"))], [_COMMA]),
+    "search of what is in no string": _of(
+        [_searched(0, None, either(_found(b'"'), _found(b"ab")))], [_COMMA]
+    ),
+    "what a pattern leaves beside a length": _of(
+        [_searched(0, 9, sequence(b"a", star(Literal(b"b")), star(_ASCII)))], [_COMMA]
+    ),
+    "keys and a colon, after white space": _of(
+        [sequence(b'"id"', star(Literal(b" ")), b":"), _COMMA],
+        [sequence(b'"\xc3\xa9a"', star(Literal(b" ")), b":"), _COMMA],
+        [_without(b"id", b"\xc3\xa9a", b"i"), Literal(b":")],
+        skip=_SPACE,
+    ),
+    "keys without what begins alike": _of(
+        [Literal(b'"ab"'), _COMMA],
+        [_without(b"a", b"ab", b"abab", b""), Literal(b":")],
+        [sequence(b'"', Repeat(STRING_CHAR, 2, 3), b'"'), _COMMA],
+    ),
+    "words that are letters": _of(
+        [Literal(b"ab"), _COMMA],
+        [both(plus(strategies.byte_set(b"abn")), Complement(either(b"ab", b"b")))],
+        skip=_SPACE,
+    ),
 }
 
 
@@ -222,6 +266,38 @@ _FEW = [c for c in ALL_CONFIGURATIONS if c.name in ("all shortcuts", "no shortcu
 def real(vocabulary_dir: pathlib.Path) -> TokenSet:
     """The tokens of Llama 3."""
     return campaign.real_tokens(vocabulary_dir / "ggml-vocab-llama-bpe.gguf")
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_tables_of_classes_say_what_walks_say(seed: int, real: TokenSet) -> None:
+    rng = random.Random(seed)
+    vocabulary = _REAL.setdefault(id(real), llgx.Vocabulary.from_tokens(real.tokens, eog=real.eog))
+    kept = bytes(b for b in range(0x80) if rng.random() < (0.9, 0.5)[seed % 2])
+    member = either(strategies.byte_set(kept), _BEYOND) if seed & 2 else strategies.byte_set(kept)
+    low = rng.choice((0, 0, 2))
+    high = rng.choice((None, None, 3, 40))
+    end = bytes(b for b in range(0x80) if b not in kept)[:2]
+    item = sequence(b"<", Repeat(member, low, high), strategies.byte_set(end))
+    grammar = llgx.Grammar.from_ir(_of([item]))
+    text = b"<" + "".join(rng.choices(kept.decode(), k=low + 1)).encode()
+    matchers = [
+        llgx.Matcher(grammar.compile(vocabulary, shortcuts=llgx.Shortcuts(difference_masks=on)))
+        for on in (True, False)
+    ]
+    for length in range(len(text) + 1):
+        masks = [matcher.allowed_tokens() for matcher in matchers]
+        assert masks[0] == masks[1], (text[:length], kept)
+        if length < len(text):
+            token = real.tokens.index(text[length : length + 1])
+            for matcher in matchers:
+                matcher.consume(token)
+    assert len(masks[0]) > 10
+
+
+_REAL: dict[int, llgx.Vocabulary] = {}
+_BEYOND = both(
+    ANY_CHAR, Complement(strategies.byte_set(bytes(range(0x80))))
+)  # every character that is not ASCII
 
 
 # --------------------------------------------------------------------------------------------------
