@@ -27,7 +27,8 @@ from llgx._emptiness cimport regex_is_live
 from llgx._engine cimport DIFFERENCE_MASKS, ENDLESS_STATES, Base, Engine, is_heavy
 from llgx._inside cimport inside_visit, inside_walk, table_of
 from llgx._lexer cimport (
-    DEAD, NO_SET, TAIL_BYTES, TAIL_NONE, LoopKey, lexer_body, lexer_step, state_t,
+    DEAD, NO_SET, TAIL_BYTES, TAIL_NONE, LoopKey, lexer_body, lexer_loop, lexer_step,
+    state_t,
 )
 from llgx._memory cimport FAULT_MEMORY, NONE, fault_set, words_push
 from llgx._regex cimport (
@@ -160,7 +161,7 @@ cdef bint endless_explore(
     cdef const uint32_t* up
     cdef uint32_t path[LONGEST_PATH]     # nodes, from the one below the root on
     cdef state_t states[LONGEST_PATH]    # and after each of them, of the path before
-    cdef uint32_t known = 0, shared
+    cdef uint32_t known = 0, shared, loop
     cdef uint32_t i, j, count = 0, node, at, length
     cdef state_t before
     if where != 0 or not engine.shortcuts & ENDLESS_STATES \
@@ -168,6 +169,10 @@ cdef bint endless_explore(
             or engine.pool.longest > LONGEST_PATH:
         return False
     string_key(&key)
+    loop = lexer_loop(&engine.lexer, state, False)
+    if loop != NONE and key.ascii[0] & ~engine.lexer.loops[loop].key.ascii[0] == 0 \
+            and key.ascii[1] & ~engine.lexer.loops[loop].key.ascii[1] == 0:
+        return False  # a loop on all of them: its table says more
     if not _is_endless(engine, state, &key):
         return False
     table = table_of(engine, NULL, trie, 0, &key)
