@@ -141,7 +141,7 @@ cdef bint _is_endless(Engine* engine, state_t state, const LoopKey* key) noexcep
     for i in range(1, length, 2):
         if not shape_leaves(rx, words[i], key, 0):
             return False
-        if not found:
+        if not found and rx.info[words[i]].kind == CONCAT_KIND:
             core = _core(engine, words[i], key, 0)
             found = core != EMPTY and engine.fault.code == 0 and (
                 not rx.info[core].flags & HARD or regex_is_live(rx, core)
@@ -169,12 +169,12 @@ cdef bint endless_explore(
             or engine.pool.longest > LONGEST_PATH:
         return False
     string_key(&key)
+    if not _is_endless(engine, state, &key):
+        return False
     loop = lexer_loop(&engine.lexer, state, False)
     if loop != NONE and key.ascii[0] & ~engine.lexer.loops[loop].key.ascii[0] == 0 \
             and key.ascii[1] & ~engine.lexer.loops[loop].key.ascii[1] == 0:
         return False  # a loop on all of them: its table says more
-    if not _is_endless(engine, state, &key):
-        return False
     table = table_of(engine, NULL, trie, 0, &key)
     exits = classes_exits(engine.pool, &count, &up)
     if table == NULL or exits == NULL:
