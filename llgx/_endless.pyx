@@ -135,9 +135,17 @@ cdef bint _is_endless(Engine* engine, state_t state, const LoopKey* key) noexcep
     cdef const uint32_t* words = engine.lexer.vectors.entries[state].words
     cdef uint32_t i, length = engine.lexer.vectors.entries[state].length
     cdef node_t core
+    cdef uint32_t kind
     cdef bint found = False
     if engine.lexer.states[state].accept != NO_SET:
         return False
+    for i in range(1, length, 2):
+        if rx.info[words[i]].kind == CONCAT_KIND:
+            kind = rx.info[regex_words(rx, words[i])[1]].kind
+            found = found or kind == REPEAT_KIND or kind == ALT_KIND or kind == AND_KIND
+    if not found:
+        return False  # most states: nothing in them may begin with any characters
+    found = False
     for i in range(1, length, 2):
         if not shape_leaves(rx, words[i], key, 0):
             return False
