@@ -9,7 +9,8 @@ ways to it (Scott, "SPPF-style parsing from Earley recognisers", 2008).
 
 *Which derivation.* Where there are several, the first production of a rule that leads to one, and
 then as much of the text as possible for its first symbol, for its second one, and so on; the same
-inside each of them. A derivation of a rule that contains itself over the same text is passed over.
+inside each of them. A derivation of a rule that contains itself over the same text is passed over;
+which one is taken of rules that derive each other over the same text is not said.
 A text that is not complete yet is derived in the same way as far as it goes: what a rule has begun
 counts as more than any text that it could have finished with.
 

@@ -124,6 +124,38 @@ def _kept(grammar: ReferenceGrammar, state: State) -> frozenset[int]:
     return grammar._kept(state, _matched(state.lexemes), state.text)
 
 
+def _cyclic_rules(grammar: ReferenceGrammar) -> frozenset[int]:
+    """The rules that may derive themselves with nothing before or after, guards left aside."""
+    bodies = [(rule, body.symbols) for rule, found in enumerate(grammar._bodies) for body in found]
+    empty: set[int] = set()
+
+    def may_be_empty(symbol: object) -> bool:
+        if isinstance(symbol, RuleRef):
+            return symbol.index in empty
+        return isinstance(symbol, TerminalRef) and symbol.index in grammar.nullable
+
+    while more := {rule for rule, symbols in bodies if all(map(may_be_empty, symbols))} - empty:
+        empty |= more
+    below = {
+        rule: {
+            symbol.index
+            for owner, symbols in bodies
+            if owner == rule
+            for at, symbol in enumerate(symbols)
+            if isinstance(symbol, RuleRef)
+            and all(map(may_be_empty, symbols[:at] + symbols[at + 1 :]))
+        }
+        for rule in range(len(grammar._bodies))
+    }
+    while True:
+        wider = {
+            rule: found.union(*(below[other] for other in found)) for rule, found in below.items()
+        }
+        if wider == below:
+            return frozenset(rule for rule, found in below.items() if rule in found)
+        below = wider
+
+
 class _Search:
     def __init__(
         self,
@@ -134,6 +166,7 @@ class _Search:
         self.grammar = grammar
         self.lexemes = lexemes
         self.pending = pending
+        self.cyclic = _cyclic_rules(grammar)
         self.known: dict[tuple[int, int, int, int], _Tree | None] = {}
         self.active: set[tuple[int, int, int, int]] = set()
 
@@ -155,6 +188,8 @@ class _Search:
                 for _, symbols in self.bodies(rule, parameter):
                     children = self.derive_all(symbols, parameter, begin, end)
                     if children is not None:
+                        if rule in self.cyclic:
+                            raise CyclicError
                         self.known[key] = _Tree(rule, begin, end, children)
                         break
             finally:
