@@ -17,45 +17,50 @@ from llgx._regex cimport (
     ANY, BYTES_KIND, LITERAL_KIND, REMAINDER_KIND, Regex, node_t, regex_words,
 )
 
-cdef extern from *:
-    int __builtin_popcount(unsigned int) nogil
-    int __builtin_ctz(unsigned int) nogil
+
+cdef inline bint _has(const uint32_t* bits, uint32_t byte) noexcept nogil:
+    return (bits[byte >> 5] >> (byte & 31)) & 1
+
+
+cdef inline bint _is_single(const uint32_t* bits) noexcept nogil:
+    """Whether a set has at most one byte."""
+    cdef uint32_t i
+    cdef bint found = False
+    for i in range(8):
+        if bits[i]:
+            if found or bits[i] & (bits[i] - 1):
+                return False
+            found = True
+    return True
 
 
 cdef inline void _split(Regex* rx, uint16_t* sizes, const uint32_t* bits) noexcept nogil:
     """Give the bytes of a set classes of their own, where others share their class."""
     cdef uint16_t inside[256]
-    cdef uint8_t fresh[256]
-    cdef uint32_t i, word, byte, old
+    cdef uint16_t fresh[256]  # by old class: the new one, 0 before there is one
+    cdef uint32_t byte, old
     memset(inside, 0, sizeof(inside))
-    for i in range(8):
-        word = bits[i]
-        while word:
-            byte = 32 * i + __builtin_ctz(word)
-            word &= word - 1
+    memset(fresh, 0, sizeof(fresh))
+    for byte in range(256):
+        if _has(bits, byte):
             inside[rx.classes[byte]] += 1
-    for i in range(8):
-        word = bits[i]
-        while word:
-            byte = 32 * i + __builtin_ctz(word)
-            word &= word - 1
-            old = rx.classes[byte]
-            if inside[old] == 0 or (inside[old] == sizes[old] and not inside[old] & 0x8000):
+    for byte in range(256):
+        if not _has(bits, byte):
+            continue
+        old = rx.classes[byte]
+        if fresh[old] == 0:
+            if inside[old] == sizes[old]:
                 continue
-            if not inside[old] & 0x8000:
-                # The first of them; from now on ``fresh`` says where the others go.
-                sizes[old] -= inside[old]
-                sizes[rx.class_count] = inside[old]
-                fresh[old] = <uint8_t>rx.class_count
-                rx.class_count += 1
-                inside[old] |= 0x8000
-            rx.classes[byte] = fresh[old]
+            fresh[old] = <uint16_t>rx.class_count
+            sizes[old] -= inside[old]
+            sizes[rx.class_count] = inside[old]
+            rx.class_count += 1
+        rx.classes[byte] = <uint8_t>fresh[old]
 
 
 cdef void regex_freeze_classes(Regex* rx) noexcept nogil:
     """Partition the bytes by the sets and literals built so far, further than before."""
-    cdef uint32_t i, byte, bit
-    cdef int count
+    cdef uint32_t i, byte
     cdef node_t node
     cdef const uint32_t* words
     cdef uint16_t sizes[257]
@@ -76,17 +81,13 @@ cdef void regex_freeze_classes(Regex* rx) noexcept nogil:
         elif words[0] == REMAINDER_KIND:
             alone[1] |= <uint32_t>0x3FF4000  # the digits and the point: 0x30 to 0x39 and 0x2E
         elif words[0] == BYTES_KIND and node != ANY:
-            count = 0
-            for i in range(8):
-                count += __builtin_popcount(words[1 + i])
-            if count > 1:
-                _split(rx, sizes, words + 1)
-            else:
+            if _is_single(words + 1):
                 for i in range(8):
                     alone[i] |= words[1 + i]
+            else:
+                _split(rx, sizes, words + 1)
     for byte in range(256):
-        bit = <uint32_t>1 << (byte & 31)
-        if alone[byte >> 5] & bit and sizes[rx.classes[byte]] > 1:
+        if _has(alone, byte) and sizes[rx.classes[byte]] > 1:
             sizes[rx.classes[byte]] -= 1
             rx.classes[byte] = <uint8_t>rx.class_count
             sizes[rx.class_count] = 1

@@ -106,3 +106,52 @@ cdef class Terminal:
     cdef readonly str scope
     cdef readonly bint distinct
     cdef readonly bint unique
+
+# --------------------------------------------------------------------------- made quickly
+
+# For front ends in Cython: without the constructors, which look at each argument.
+
+cdef inline Production production_of(tuple symbols):
+    cdef Production made = Production.__new__(Production)
+    made.symbols = symbols
+    return made
+
+
+cdef inline Rule empty_rule():
+    cdef Rule made = Rule.__new__(Rule)
+    made.name = ""
+    made.productions = []
+    return made
+
+
+cdef inline Literal literal_of(bytes data):
+    cdef Literal made = Literal.__new__(Literal)
+    made.data = data
+    return made
+
+
+cdef inline Concat concat_of(tuple items):
+    cdef Concat made = Concat.__new__(Concat)
+    made.items = items
+    return made
+
+
+cdef inline Terminal terminal_of(str name, object regex, bint distinct):
+    cdef Terminal made = Terminal.__new__(Terminal)
+    made.name = name
+    made.regex = regex
+    made.scope = ""
+    made.distinct = distinct
+    return made
+
+
+cdef inline TerminalRef terminal_ref(Py_ssize_t index):
+    cdef TerminalRef made = TerminalRef.__new__(TerminalRef)
+    made.index = index
+    return made
+
+
+cdef inline RuleRef rule_ref(Py_ssize_t index):
+    cdef RuleRef made = RuleRef.__new__(RuleRef)
+    made.index = index
+    return made

@@ -21,8 +21,8 @@ from cpython.dict cimport PyDict_GetItem
 from cpython.object cimport PyObject
 
 from llgx._ir cimport (
-    Alternation, Complement, Concat, Intersection, Literal, Production, Rule, RuleRef, Terminal,
-    TerminalRef,
+    Alternation, Complement, Intersection, Literal, Rule, RuleRef, TerminalRef, concat_of,
+    empty_rule, literal_of, production_of, rule_ref, terminal_of, terminal_ref,
 )
 
 from llgx.errors import LlgxError
@@ -86,56 +86,6 @@ cdef frozenset _NOT_PLAIN = frozenset((
 cdef Py_ssize_t KEPT_KEYS = _KEPT_KEYS
 cdef tuple _NOTHING = ()
 cdef Literal _QUOTE = Literal(b'"')
-
-
-# --------------------------------------------------------------------------- objects of ir
-
-# Made without their constructors, which look at each argument.
-
-cdef inline Production _production(tuple symbols):
-    cdef Production made = Production.__new__(Production)
-    made.symbols = symbols
-    return made
-
-
-cdef inline Rule _rule():
-    cdef Rule made = Rule.__new__(Rule)
-    made.name = ""
-    made.productions = []
-    return made
-
-
-cdef inline Literal _literal(bytes data):
-    cdef Literal made = Literal.__new__(Literal)
-    made.data = data
-    return made
-
-
-cdef inline Concat _concat(tuple items):
-    cdef Concat made = Concat.__new__(Concat)
-    made.items = items
-    return made
-
-
-cdef inline Terminal _terminal(str name, object regex, bint distinct):
-    cdef Terminal made = Terminal.__new__(Terminal)
-    made.name = name
-    made.regex = regex
-    made.scope = ""
-    made.distinct = distinct
-    return made
-
-
-cdef inline TerminalRef _terminal_ref(Py_ssize_t index):
-    cdef TerminalRef made = TerminalRef.__new__(TerminalRef)
-    made.index = index
-    return made
-
-
-cdef inline RuleRef _rule_ref(Py_ssize_t index):
-    cdef RuleRef made = RuleRef.__new__(RuleRef)
-    made.index = index
-    return made
 
 
 cdef bint _is_simple(str name):
@@ -255,7 +205,7 @@ cdef class _Plain:
         cdef RuleRef made = self._new_rule()
         cdef list productions = (<Rule>self.rules[made.index]).productions
         for symbols in alternatives:
-            productions.append(_production(tuple(symbols)))
+            productions.append(production_of(tuple(symbols)))
         return made
 
     def one(self, symbols):
@@ -272,26 +222,26 @@ cdef class _Plain:
         cdef PyObject* found = PyDict_GetItem(self.refs, key)
         if found != NULL:
             return <object>found
-        made = _terminal_ref(len(self.terminals))
+        made = terminal_ref(len(self.terminals))
         self.refs[key] = made
         self.originals.append(terminal)
         self.terminals.append(terminal)
         return made
 
     cdef RuleRef _new_rule(self):
-        self.rules.append(_rule())
-        return _rule_ref(len(self.rules) - 1)
+        self.rules.append(empty_rule())
+        return rule_ref(len(self.rules) - 1)
 
     cdef inline int _add(self, RuleRef reference, tuple symbols) except -1:
-        (<Rule>self.rules[reference.index]).productions.append(_production(symbols))
+        (<Rule>self.rules[reference.index]).productions.append(production_of(symbols))
         return 0
 
     cdef object _repeated(self, list first, tuple step):
         cdef RuleRef made = self._new_rule()
         cdef list productions = (<Rule>self.rules[made.index]).productions
         for symbols in first:
-            productions.append(_production(symbols))
-        productions.append(_production((made, *step)))
+            productions.append(production_of(symbols))
+        productions.append(production_of((made, *step)))
         return made
 
     cdef object _key(self, str name):
@@ -321,12 +271,12 @@ cdef class _Plain:
         if self.key_parts is None or not _is_simple(name) or len(name) > SHOWN:
             return self.style.key(name, comma, True)
         shown = '"' + name + '"'
-        made = _literal(shown.encode("ascii"))
+        made = literal_of(shown.encode("ascii"))
         if comma:
             made = (*self.key_parts[0], made, *self.key_parts[1])
         else:
             made = (made, *self.key_parts[1])
-        made = _terminal(shown, _concat(made), False)
+        made = terminal_of(shown, concat_of(made), False)
         if len(self.kept_keys) >= KEPT_KEYS:
             self.kept_keys.clear()
         self.kept_keys[at] = made
@@ -342,13 +292,13 @@ cdef class _Plain:
         for name in excluded:
             if not _is_simple(name):
                 return self.style.other_key(excluded)
-            words.append(_literal(name.encode("ascii")))
+            words.append(literal_of(name.encode("ascii")))
         left_out = words[0]
         if len(words) > 1:
             left_out = Alternation(tuple(words))
         rest = (self.string_body, Complement(left_out))
         rest = (_QUOTE, Intersection(rest), _QUOTE)
-        return _terminal("key", _concat(rest), True)
+        return terminal_of("key", concat_of(rest), True)
 
     cdef object _any(self):
         """Any JSON value, as Emitter.any_value."""
