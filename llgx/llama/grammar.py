@@ -43,8 +43,8 @@ class LlamaGrammar(_LlamaGrammar):
     place.
 
     An error while generating ends the generation and is raised from the call that generates. With
-    ``on_error="continue"`` it is printed to stderr and the rest is unconstrained. (GBNF that
-    llama.cpp follows knows no such errors.)
+    ``on_error="continue"`` it is printed to stderr and the rest is unconstrained. GBNF that
+    llama.cpp follows knows one such error: a token is chosen that it does not allow.
 
     ``jump_forward`` says whether forced text is evaluated at once (:mod:`llgx.llama.jump`); None,
     which it is unless set, leaves that to :func:`llgx.install`.

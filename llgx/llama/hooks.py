@@ -3,8 +3,9 @@
 ``Llama`` makes one sampler chain for each generation and has the grammar added to it by this
 method, in completion and in chat. The hook adds a sampler of llgx for a :class:`LlamaGrammar` of
 llgx and for any grammar whose text is one for llgx; other text is GBNF and goes to llama.cpp as
-before, except that what it cannot read is an error and no crash. The hook on ``Llama.generate`` is
-for jump-forward (:mod:`llgx.llama.jump`); generations that do not want it pass by.
+before, except that what it cannot read, or not follow, is an error and no crash. The hook on
+``Llama.generate`` is for jump-forward (:mod:`llgx.llama.jump`); generations that do not want it
+pass by.
 
 Invariant: each generation begins with a fresh state. The hook is in place as long as one of those
 who asked for it needs it; without it, nothing of llama-cpp-python is changed.
@@ -26,7 +27,7 @@ from llgx.llama.gbnf_guard import check_gbnf, refused_by_llama_cpp
 from llgx.llama.gbnf_probe import answers_null, is_followed
 from llgx.llama.jump import jumping
 from llgx.llama.patching import Patches
-from llgx.llama.sampler import Sampler
+from llgx.llama.sampler import GbnfSampler, Sampler
 from llgx.llama.schemas import schema_in
 
 __all__ = ["add_hook", "is_llgx_text", "jump_by_default", "remove_hook", "sampler_for"]
@@ -150,12 +151,10 @@ def _add_grammar(patches: Patches, original: Callable[..., None]) -> Callable[..
         if constraint is not None:
             constraint.add_to(self)
             return
-        from llama_cpp import llama_cpp
-
         # The original adds what llama.cpp answers without looking at it.
-        llama_cpp.llama_sampler_chain_add(
-            self.sampler, gbnf_sampler(model.vocab, grammar._grammar, grammar._root)
-        )
+        pointer = gbnf_sampler(model.vocab, grammar._grammar, grammar._root)
+        on_error: OnError = getattr(grammar, "on_error", "raise")
+        GbnfSampler(pointer, model.vocab, on_error=on_error).add_to(self)
 
     return add_grammar
 
@@ -170,7 +169,18 @@ def _add_lazy(patches: Patches, original: Callable[..., None]) -> Callable[..., 
                 "patterns that start a grammar are for GBNF; with llgx the free text belongs to "
                 "the grammar: Grammar.from_structural_tags"
             )
+        if not patches.is_active:
+            original(self, model, grammar, *arguments, **options)
+            return
+        from llama_cpp import llama_cpp
+
+        check_gbnf(grammar._grammar, llama_cpp.llama_vocab_n_tokens(model.vocab))
         original(self, model, grammar, *arguments, **options)
+        last = llama_cpp.llama_sampler_chain_n(self.sampler) - 1
+        pointer = llama_cpp.llama_sampler_chain_remove(self.sampler, last)
+        if not pointer:
+            raise refused_by_llama_cpp(grammar._grammar)
+        GbnfSampler(pointer, model.vocab).add_to(self)
 
     return add_grammar_lazy_patterns
 

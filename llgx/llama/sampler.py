@@ -11,6 +11,7 @@ token of a ``llama_cpp.LlamaSampler``.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import sys
 import threading
 import weakref
@@ -21,6 +22,7 @@ from llgx._compiled import CompiledGrammar
 from llgx._core import Matcher
 from llgx.errors import LlgxError, TokenRejected
 from llgx.grammar import Grammar
+from llgx.llama._gbnf import GbnfState
 from llgx.llama._sampler import SamplerState
 from llgx.llama.binding import (
     OnError,
@@ -33,7 +35,7 @@ from llgx.llama.binding import (
 if TYPE_CHECKING:
     from llgx.llama.grammar import LlamaGrammar
 
-__all__ = ["Sampler", "sampler", "samplers_of"]
+__all__ = ["GbnfSampler", "Sampler", "sampler", "samplers_of"]
 
 
 def sampler(
@@ -69,13 +71,77 @@ def sampler(
     return Sampler(llm, grammar, on_error=on_error)
 
 
-class Sampler:
+class _Constraint:
+    """A sampler that notes what it runs into, to be raised or printed (:class:`RaisingSample`)."""
+
+    __slots__ = ("__weakref__", "_error", "_is_reported", "_state")
+
+    _state: Any
+
+    def _set_state(self, state: Any) -> None:
+        self._state = state
+        self._error: tuple[object, Exception] | None = None
+        self._is_reported = False
+
+    @property
+    def error(self) -> Exception | None:
+        """What it ran into since it was made or reset, or None.
+
+        :class:`TokenRejected` for an accepted token that the grammar does not allow,
+        :class:`LlgxError` where that is because no allowed one could be chosen,
+        :class:`LimitError`, or ``MemoryError``.
+        """
+        failure = self._state.failure()
+        if failure is None:
+            self._error = None
+            return None
+        known = self._error
+        if known is None or known[0] != failure:
+            known = self._error = (failure, self._make_error(*failure))
+        return known[1]
+
+    @property
+    def is_lifted(self) -> bool:
+        """Whether the constraint is lifted, after an error."""
+        return self._state.lifts and self._state.failure() is not None
+
+    def raise_if_failed(self) -> None:
+        """Raise the error, if there is one."""
+        error = self.error
+        if error is not None:
+            raise error
+
+    def report(self) -> None:
+        """Raise the error, if there is one; print it instead, once, if the constraint is lifted."""
+        if self._state.failure() is None:
+            self._is_reported = False
+        elif not self._state.lifts:
+            self.raise_if_failed()
+        elif not self._is_reported:
+            self._is_reported = True
+            print(f"llgx: {self.error}; generation continues unconstrained", file=sys.stderr)
+
+    def _make_error(self, kind: str, *details: int) -> Exception:
+        raise NotImplementedError
+
+
+def _starved(count: int) -> LlgxError:
+    return LlgxError(
+        f"no token that the grammar allows after {count} tokens could be "
+        "chosen: logits processors, logit_bias, samplers before the grammar or the model "
+        "itself exclude them all"
+    )
+
+
+class Sampler(_Constraint):
     """A sampler of llama.cpp that follows a grammar; see :func:`sampler`.
 
     Its properties may be read by any thread while another one samples.
     """
 
-    __slots__ = ("__weakref__", "_error", "_is_reported", "_is_taken", "_lock", "_state")
+    __slots__ = ("_is_taken", "_lock")
+
+    _state: SamplerState
 
     def __init__(
         self,
@@ -94,11 +160,9 @@ class Sampler:
         return f"<llgx.Sampler: {self.compiled!r}, {len(self.tokens)} tokens accepted{failed}>"
 
     def _set(self, state: SamplerState, *, is_taken: bool) -> None:
-        self._state = state
+        self._set_state(state)
         self._is_taken = is_taken
         self._lock = threading.Lock()
-        self._error: tuple[object, Exception] | None = None
-        self._is_reported = False
 
     @classmethod
     def _of(cls, state: SamplerState) -> Sampler:
@@ -162,51 +226,10 @@ class Sampler:
         matcher.try_consume(self._state.tokens)
         return matcher
 
-    @property
-    def error(self) -> Exception | None:
-        """What it ran into since it was made or reset, or None.
-
-        :class:`TokenRejected` for an accepted token that the grammar does not allow,
-        :class:`LlgxError` where that is because no allowed one could be chosen,
-        :class:`LimitError`, or ``MemoryError``.
-        """
-        failure = self._state.failure()
-        if failure is None:
-            self._error = None
-            return None
-        known = self._error
-        if known is None or known[0] != failure:
-            known = self._error = (failure, self._make_error(*failure))
-        return known[1]
-
-    @property
-    def is_lifted(self) -> bool:
-        """Whether the constraint is lifted, after an error."""
-        return self._state.lifts and self._state.failure() is not None
-
-    def raise_if_failed(self) -> None:
-        """Raise the error, if there is one."""
-        error = self.error
-        if error is not None:
-            raise error
-
-    def report(self) -> None:
-        """Raise the error, if there is one; print it instead, once, if the constraint is lifted."""
-        if self._state.failure() is None:
-            self._is_reported = False
-        elif not self._state.lifts:
-            self.raise_if_failed()
-        elif not self._is_reported:
-            self._is_reported = True
-            print(f"llgx: {self.error}; generation continues unconstrained", file=sys.stderr)
-
-    def _make_error(self, kind: str, fault: int, token: int) -> Exception:
+    def _make_error(self, kind: str, *details: int) -> Exception:
+        fault, token = details
         if kind == "starved":
-            return LlgxError(
-                f"no token that the grammar allows after {len(self.tokens)} tokens could be "
-                "chosen: logits processors, logit_bias, samplers before the grammar or the model "
-                "itself exclude them all"
-            )
+            return _starved(len(self.tokens))
         try:
             if kind == "fault":
                 self._state.raise_fault(fault)
@@ -215,6 +238,65 @@ class Sampler:
         except (LlgxError, MemoryError) as error:
             return error.with_traceback(None)
         return TokenRejected(f"token {token} is not allowed", token=token)
+
+
+class GbnfSampler(_Constraint):
+    """llama.cpp's own grammar sampler, held by one that keeps it from ending the process.
+
+    ``pointer`` is what ``llama_sampler_init_grammar`` gave, and owned from here on; ``vocab`` the
+    address of the model's vocabulary. See ``_gbnf.pyx``; errors are those of :class:`Sampler`.
+    """
+
+    __slots__ = ()
+
+    _state: GbnfState
+
+    def __init__(self, pointer: Any, vocab: Any, *, on_error: OnError = "raise") -> None:
+        llama = _llama_cpp()
+        names = ("init", "apply", "accept", "reset", "clone", "free")
+        self._set_state(
+            GbnfState(
+                _address(pointer),
+                [_address(getattr(llama, f"llama_sampler_{name}")) for name in names],
+                vocabulary_size=llama.llama_vocab_n_tokens(vocab),
+                end=_end_of(vocab),
+                lifts=on_error == "continue",
+            )
+        )
+
+    def add_to(self, chain: Any) -> None:
+        """Append it to a ``llama_cpp.LlamaSampler``, which then raises its errors. Once."""
+        _llama_cpp().llama_sampler_chain_add(chain.sampler, _pointer(self._state.release()))
+        _watch(chain, self)
+
+    @classmethod
+    def _of(cls, state: GbnfState) -> GbnfSampler:
+        self = cls.__new__(cls)
+        self._set_state(state)
+        return self
+
+    def _make_error(self, kind: str, *details: int) -> Exception:
+        token, count = details
+        if kind == "starved":
+            return _starved(count)
+        if kind == "memory":
+            return MemoryError()
+        return TokenRejected(
+            f"token {token} is not allowed after {count} tokens of the GBNF grammar", token=token
+        )
+
+
+def _end_of(vocab: Any) -> int:
+    """An end-of-generation token of a vocabulary, its own one if it has one; -1 without any."""
+    llama = _llama_cpp()
+    size = llama.llama_vocab_n_tokens(vocab)
+    usual = (llama.llama_vocab_eos(vocab), llama.llama_vocab_eot(vocab))
+    ends = (
+        token
+        for token in itertools.chain(usual, range(size))
+        if 0 <= token < size and llama.llama_vocab_is_eog(vocab, token)
+    )
+    return int(next(ends, -1))
 
 
 class _CloningClone:
@@ -228,12 +310,12 @@ class _CloningClone:
     def __call__(self) -> Any:
         chain = self._chain()
         clone = type(chain).clone(chain)
-        for member in samplers_of(clone):
+        for member in _constraints_of(clone):
             _watch(clone, member)
         return clone
 
 
-def _watch(chain: Any, member: Sampler) -> None:
+def _watch(chain: Any, member: _Constraint) -> None:
     """Let a ``LlamaSampler`` raise the errors of one of its samplers."""
     RaisingSample.install(chain, member)
     if "clone" not in vars(chain) and hasattr(type(chain), "clone"):
@@ -245,16 +327,26 @@ def samplers_of(chain: Any) -> list[Sampler]:
 
     Those that were added as objects are the same objects. Linear in the chain.
     """
+    return [member for member in _constraints_of(chain) if isinstance(member, Sampler)]
+
+
+def _constraints_of(chain: Any) -> list[_Constraint]:
+    """:func:`samplers_of`, and those that hold one of llama.cpp's grammars."""
     present = RaisingSample.of(chain)
-    known = [] if present is None else [s for s in present.sources if isinstance(s, Sampler)]
+    known = [] if present is None else [s for s in present.sources if isinstance(s, _Constraint)]
     if known:
         return known
     llama = _llama_cpp()
-    states = [
-        SamplerState.of(_address(llama.llama_sampler_chain_get(chain.sampler, i)))
-        for i in range(llama.llama_sampler_chain_n(chain.sampler))
-    ]
-    return [Sampler._of(state) for state in states if state is not None]
+    found: list[_Constraint] = []
+    for i in range(llama.llama_sampler_chain_n(chain.sampler)):
+        address = _address(llama.llama_sampler_chain_get(chain.sampler, i))
+        state = SamplerState.of(address)
+        held = GbnfState.of(address)
+        if state is not None:
+            found.append(Sampler._of(state))
+        elif held is not None:
+            found.append(GbnfSampler._of(held))
+    return found
 
 
 def _pointer(address: int) -> Any:
