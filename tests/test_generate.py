@@ -3,6 +3,7 @@ llama-cpp-python that they go around, pinned as they are today."""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import itertools
@@ -139,6 +140,19 @@ def test_what_a_validator_refuses_is_its_own_error(llm: llama_cpp.Llama) -> None
     assert result.is_complete
     with pytest.raises(pydantic.ValidationError, match="no word will do"):
         _ = result.value
+
+
+def test_what_a_validator_refuses_is_in_the_result_of_a_stream(llm: llama_cpp.Llama) -> None:
+    stream = llgx.stream(llm, "A word: ", Strict, temperature=0, max_tokens=60, closing=True)
+    parts: list[Any] = []
+    with pytest.raises(pydantic.ValidationError, match="no word will do"):
+        parts.extend(iter(stream))
+    assert stream.result is not None
+    assert stream.result.is_complete
+    assert parts[-1].word in stream.result.text
+    assert list(stream) == []  # once
+    with pytest.raises(TypeError, match="one way only"):
+        copy.copy(stream)
 
 
 def test_a_cut_text_has_no_value(llm: llama_cpp.Llama) -> None:

@@ -149,15 +149,19 @@ class Generation(Generic[T]):
 class Stream(Generic[T]):
     """Growing objects of a text in the making; see :func:`stream`.
 
-    ``result``  the :class:`Generation`, once the last object has been taken; None before.
+    ``result``  the :class:`Generation`, once the generation is over; None before.
 
     The end of a text that was cut is an :class:`IncompleteError`, once; what can be read of it has
-    been delivered then. Closing a stream, or leaving its ``with`` block, ends the generation.
+    been delivered then. So is what a validator of the type refuses, before its ``ValidationError``.
+    Closing a stream, or leaving its ``with`` block, ends the generation.
     """
 
-    def __init__(self, objects: Generator[Any, None, Generation[T]]) -> None:
+    def __init__(self, objects: Generator[Any, None, tuple[Generation[T], Any]]) -> None:
         self._objects = objects
         self.result: Generation[T] | None = None
+
+    def __copy__(self) -> Self:
+        raise TypeError("a generation goes one way only: a Stream cannot be copied")
 
     def __iter__(self) -> Self:
         return self
@@ -168,10 +172,13 @@ class Stream(Generic[T]):
         except StopIteration as end:
             if end.value is None:
                 raise StopIteration from None
-            self.result = end.value
-            if self.result is not None and not self.result.is_complete:
-                raise IncompleteError(self.result) from None
-            raise StopIteration from None
+            self.result, last = end.value
+        if not self.result.is_complete:
+            raise IncompleteError(self.result)
+        value = self.result.value
+        if type(value) is type(last) and value == last:
+            raise StopIteration
+        return value
 
     def close(self) -> None:
         """End the generation. ``result`` stays None if it was not over."""
@@ -257,7 +264,8 @@ def stream(
     return Stream(_objects(call))
 
 
-def _objects(call: _Call) -> Generator[Any, None, Generation[Any]]:
+def _objects(call: _Call) -> Generator[Any, None, tuple[Generation[Any], Any]]:
+    """The parts; the generation and the last part."""
     last: Any = _NOTHING
     reason: str | None = None
     with call:
@@ -268,12 +276,7 @@ def _objects(call: _Call) -> Generator[Any, None, Generation[Any]]:
             if part is not _NOTHING and (last is _NOTHING or part != last):
                 last = part
                 yield part
-    generation = call.generation(reason)
-    if generation.is_complete:
-        value = generation.value
-        if last is _NOTHING or type(value) is not type(last) or value != last:
-            yield value
-    return generation
+    return call.generation(reason), last
 
 
 class _Nothing:
