@@ -653,6 +653,18 @@ cdef class CompiledGrammar:
         cdef Fault fault = program_release(&self.program)
         return raise_fault(&fault, self.limits) if fault.code else 0
 
+    def __copy__(self):
+        return self  # immutable
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        raise TypeError(
+            "a CompiledGrammar cannot be pickled: send the Grammar and compile that where it is "
+            "needed"
+        )
+
     @property
     def is_worn(self):
         """Whether half of what a limit allows to be built has been built.

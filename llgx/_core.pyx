@@ -444,6 +444,22 @@ cdef class Matcher:
         self._write(<int32_t*>data)
         return [i for i in range(size) if (data[i >> 3] >> (i & 7)) & 1]
 
+    def _raise_if_stuck(self):
+        """Raise :class:`VocabularyError` where no token is allowed and the text is not complete.
+
+        The vocabulary then cannot spell what the grammar asks for. Costs a mask.
+        """
+        cdef Py_ssize_t words = (self.grammar.trie.vocabulary_size + 31) // 32
+        cdef bytearray out = bytearray(4 * words)
+        cdef unsigned char* data = out
+        self._write(<int32_t*>data)
+        if not any(out) and not self.is_stopped() and not self.is_accepting():
+            expected = ", ".join(self.expected()[:8])
+            raise VocabularyError(
+                f"{self.grammar.vocabulary!r} has no token that the grammar allows after "
+                f"{self.count} tokens: it cannot spell {expected}"
+            )
+
     # ------------------------------------------------------------ forced text
 
     cdef uint32_t _forced(self, Step* step, uint8_t* out):

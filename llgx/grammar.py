@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from llgx import ir_text
 from llgx._compiled import CompiledGrammar
+from llgx._core import Matcher
 from llgx.arguments import check_flag, check_limits, check_maximum, check_text, check_type
 from llgx.cache import SCHEMA_CACHE, fixed_size, schema_key
 from llgx.choices import compile_choices, compile_regex
 from llgx.doors import other_door
-from llgx.errors import GrammarError
+from llgx.errors import GrammarError, LimitError
 from llgx.ir import GrammarIR
 from llgx.lark import Library, compile_grammars, compile_lark, read_grammars
 from llgx.limits import DEFAULT_LIMITS, DEFAULT_SHORTCUTS, Limits, Shortcuts
@@ -321,7 +322,9 @@ class Grammar:
         worn (:attr:`CompiledGrammar.is_worn`). Warnings go to the logger ``llgx``.
 
         Raises :class:`GrammarError` if the grammar matches no text at all, :class:`LimitError` if
-        it passes a cap. Linear in the grammar; states, rows and masks are built when first needed.
+        it passes a cap, :class:`VocabularyError` if no token can begin a text, which is looked at
+        where there are bytes that are no tokens. Linear in the grammar; states, rows and masks are
+        built when first needed.
         """
         if not hasattr(vocabulary, "kept_for"):
             raise TypeError(
@@ -337,6 +340,9 @@ class Grammar:
             if known is not None and not known.is_worn:
                 return known
         compiled = CompiledGrammar(self._ir, vocabulary, limits, shortcuts)
+        if not vocabulary._spells_all():
+            with contextlib.suppress(LimitError):  # which a matcher meets as well
+                Matcher(compiled)._raise_if_stuck()
         for warning in compiled.warnings:
             logger.warning("grammar: %s", warning)
         with self._lock:

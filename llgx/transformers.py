@@ -126,6 +126,8 @@ class LogitsProcessor:
             if matcher.stop_reason == "eog":
                 continue  # ended: what the host writes there is padding
             matcher.fill_bitmask(mask, row)
+            if not mask[row].any():
+                matcher._raise_if_stuck()
             bits = np.unpackbits(mask[row].view(np.uint8), bitorder="little")
             allowed[row] = False
             allowed[row, : len(self._vocabulary)] = bits[: len(self._vocabulary)]

@@ -98,6 +98,7 @@ class Vocabulary:
 
     __slots__ = (
         "__weakref__",
+        "_all_spelled",
         "_excluded_ids",
         "_fingerprint",
         "_kept",
@@ -140,6 +141,7 @@ class Vocabulary:
         self._excluded_ids: frozenset[int] | None = None
         self._trie: TokenTrie | None = None
         self._speller: _Speller | None = None
+        self._all_spelled: bool | None = None
         self._fingerprint = ""
         self._kept: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
 
@@ -247,6 +249,18 @@ class Vocabulary:
             empty = (token for token, text in enumerate(self.tokens) if not text)
             self._excluded_ids = self.special.union(self.eog, empty)
         return self._excluded_ids
+
+    def _spells_all(self) -> bool:
+        """Whether any bytes can be spelled: each byte is a token of its own. Linear once."""
+        if self._all_spelled is None:
+            excluded = self._excluded()
+            single = {
+                text
+                for token, text in enumerate(self.tokens)
+                if len(text) == 1 and token not in excluded
+            }
+            self._all_spelled = len(single) == 256
+        return self._all_spelled
 
     # ------------------------------------------------------------------ text to tokens
 

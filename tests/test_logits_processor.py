@@ -6,6 +6,7 @@ lets llama-cpp-python call them, with a real model.
 
 from __future__ import annotations
 
+import copy
 import gc
 import itertools
 import logging
@@ -75,6 +76,21 @@ class Caller:
 
 def processor(grammar: Any, **options: Any) -> LogitsProcessor:
     return LogitsProcessor(BYTES, grammar, **options)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_copies_go_their_own_way(copied: Any) -> None:
+    """They had one matcher and one mask."""
+    original = processor('start: "ab" | "cd"')
+    caller = Caller(original, PROMPT)
+    caller.allowed()
+    caller.sample(ord("a"))
+    other = Caller(copied(original), PROMPT)
+    other.ids, other.length = caller.ids.copy(), caller.length
+    assert caller.sample(ord("b")) == {EOG, ALSO_EOG}
+    assert other.processor.tokens == [ord("a")]  # type: ignore[attr-defined]
+    assert other.allowed() == {ord("b")}
+    assert original.tokens == [ord("a"), ord("b")]
 
 
 # --- Kernels --------------------------------------------------------------------------------------

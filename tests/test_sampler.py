@@ -6,10 +6,12 @@ and compares it with a matcher or with what the array has to be.
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import dataclasses
 import gc
 import math
+import pickle
 import random
 import subprocess
 import sys
@@ -303,6 +305,37 @@ def test_clones_go_their_own_way() -> None:
         for each in (clone, second, third):
             llama.llama_sampler_free(each)
         assert token(b"b") in ids_left(pointer)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_copies_go_their_own_way(copied: Any) -> None:
+    """They had one state, which two chains then moved."""
+    with Native() as (sampler, pointer):
+        llama.llama_sampler_accept(pointer, token(b"a"))
+        made = copied(sampler)
+        other = made.release()  # in no chain yet
+        llama.llama_sampler_accept(other, token(b"b"))
+        llama.llama_sampler_accept(pointer, token(b"c"))
+        assert made.tokens == [token(b"a"), token(b"b")]
+        assert sampler.tokens == [token(b"a"), token(b"c")]
+        llama.llama_sampler_accept(other, token(b"1"))
+        assert sampler.error is None
+        failed = copied(made)
+        assert str(failed.error) == str(made.error)
+        assert failed.tokens == made.tokens
+        llama.llama_sampler_free(other)
+        made._state.inject("clone")
+        with pytest.raises(MemoryError):
+            copied(made)
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(sampler)
+
+
+def test_copies_of_what_does_not_change_are_the_same() -> None:
+    compiled = LETTERS.compile(VOCABULARY)
+    assert copy.copy(compiled) is copy.deepcopy(compiled) is compiled
+    with pytest.raises(TypeError, match="send the Grammar"):
+        pickle.dumps(compiled)
 
 
 def test_a_chain_of_llama_cpp_python() -> None:

@@ -23,11 +23,13 @@ from pathlib import Path
 from typing import Any
 
 import llama_cpp
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from llama_cpp._internals import LlamaModel
 
+import llgx
 from llgx.errors import VocabularyError
 from llgx.vocabulary import SELF_TEST_SAMPLES, Vocabulary
 
@@ -740,3 +742,64 @@ def test_samples_cover_what_they_claim() -> None:
     assert any(sample.startswith(b" ") for sample in SELF_TEST_SAMPLES)
     pairs = set(itertools.pairwise(text.decode()))
     assert {(" ", " "), ("\n", "\n"), (" ", "?"), (" ", "'"), ("\t", "\t")} <= pairs
+
+
+# ------------------------------------------------------------------ grammars it cannot spell
+
+LETTERS = Vocabulary.from_tokens([b"a", b"b", b"<e>"], eog=[2])
+
+
+@pytest.mark.parametrize("text", ["start: /[0-9]+/", 'start: "é"', 'start: "7" | "8" "a"'])
+def test_a_grammar_that_no_token_begins(text: str) -> None:
+    """Its masks were empty, and nothing said so."""
+    grammar = llgx.Grammar.from_lark(text)
+    for _ in range(2):  # nothing of it is kept
+        with pytest.raises(VocabularyError, match="after 0 tokens: it cannot spell"):
+            grammar.compile(LETTERS)
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [('start: "7" | "ab"', [0]), ("start: /[0-9]*/", [2]), ('start: "" | "7"', [2])],
+)
+def test_a_grammar_that_a_token_begins_or_ends(text: str, allowed: list[int]) -> None:
+    compiled = llgx.Grammar.from_lark(text).compile(LETTERS)
+    assert llgx.Matcher(compiled).allowed_tokens() == allowed
+
+
+def test_a_vocabulary_without_an_end_may_be_at_one() -> None:
+    letters = Vocabulary.from_tokens([b"a"])
+    compiled = llgx.Grammar.from_lark('start: "" | "7"').compile(letters)
+    assert llgx.Matcher(compiled).allowed_tokens() == []
+
+
+def test_a_text_that_comes_to_what_no_token_spells() -> None:
+    """Raised by those who sample; a matcher can be asked for other spellings."""
+    grammar = llgx.Grammar.from_lark('start: "ab" /[0-9]/')
+    message = "after 2 tokens: it cannot spell"
+
+    constraint = llgx.sampler(LETTERS, grammar)
+    pointer = constraint.release()
+    for token in (0, 1, 2):
+        lib.llama_sampler_accept(pointer, token)
+    lib.llama_sampler_free(pointer)
+    assert isinstance(constraint.error, llgx.TokenRejected)  # nobody asked what is left
+
+    constraint = llgx.sampler(LETTERS, grammar)
+    pointer = constraint.release()
+    for token in (0, 1, 2):
+        data = (lib.llama_token_data * 3)(*(lib.llama_token_data(i, 0.0, 0.0) for i in range(3)))
+        array = lib.llama_token_data_array(data, 3, -1, False)
+        lib.llama_sampler_apply(pointer, ctypes.byref(array))
+        assert (array.size, data[0].id) == (1, token)
+        lib.llama_sampler_accept(pointer, token)
+    lib.llama_sampler_free(pointer)
+    assert isinstance(constraint.error, VocabularyError)
+    assert message in str(constraint.error)
+
+    (processor,) = llgx.logits_processors(LETTERS, grammar)
+    for ids in ([7], [7, 0], [7, 0, 1]):
+        scores = processor(np.array(ids, np.intc), np.zeros(3, np.float32))
+    assert list(scores) == [-np.inf, -np.inf, 0]
+    with pytest.raises(VocabularyError, match=message):
+        processor.raise_if_failed()

@@ -451,15 +451,29 @@ cdef void _on_reset(Sampler* sampler) noexcept nogil:
     PyThread_release_lock(context.lock)
 
 
-cdef Sampler* _on_clone(const Sampler* sampler) noexcept nogil:
-    cdef Context* context = <Context*>sampler.context
+cdef Context* _copy(Context* context) noexcept nogil:
+    """A context that has accepted the same tokens; NULL when memory is out. Lock held."""
     cdef Context* copy = NULL
-    _enter(context.lock)
     if not context.injected & AT_CLONE:
         copy = _new(context.family)
     if copy != NULL and steps_reserve(&copy.steps, &copy.room, context.count + 1) < 0:
         _drop(copy)
         copy = NULL
+    if copy != NULL:
+        memcpy(copy.steps, context.steps, (<size_t>context.count + 1) * sizeof(Step))
+        copy.count = context.count
+        copy.starved = context.starved
+        copy.failure = context.failure
+        copy.fault = context.fault
+        copy.token = context.token
+    return copy
+
+
+cdef Sampler* _on_clone(const Sampler* sampler) noexcept nogil:
+    cdef Context* context = <Context*>sampler.context
+    cdef Context* copy
+    _enter(context.lock)
+    copy = _copy(context)
     if copy == NULL:
         # llama.cpp takes no failure here. Both go on as one that has failed.
         if context.failure == FAILED_NOT:
@@ -467,13 +481,7 @@ cdef Sampler* _on_clone(const Sampler* sampler) noexcept nogil:
         _hold(context)
         copy = context
     else:
-        memcpy(copy.steps, context.steps, (<size_t>context.count + 1) * sizeof(Step))
-        copy.count = context.count
-        copy.starved = context.starved
         copy.announces = context.announces
-        copy.failure = context.failure
-        copy.fault = context.fault
-        copy.token = context.token
     PyThread_release_lock(context.lock)
     return context.family.init(<const void*>interface, copy)
 
@@ -593,6 +601,17 @@ cdef class SamplerState:
             return [copy[i] for i in range(count)]
         finally:
             free(copy)
+
+    def copy(self):
+        """A state that has accepted the same tokens and goes its own way. Linear in their number.
+        """
+        cdef SamplerState state = SamplerState.__new__(SamplerState)
+        self._enter()
+        state.context = _copy(self.context)
+        PyThread_release_lock(self.context.lock)
+        if state.context == NULL:
+            raise MemoryError
+        return state
 
     def release(self):
         """The address of a new ``llama_sampler`` with this state, for llama.cpp to free.

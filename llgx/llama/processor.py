@@ -21,6 +21,7 @@ speculative decoding; a logits processor combines with others.
 
 from __future__ import annotations
 
+import copy
 import enum
 import logging
 import sys
@@ -175,8 +176,11 @@ class LogitsProcessor:
     Iterating over it gives itself: llama-cpp-python wants a list of processors, and would go on
     without any, printing tracebacks, if it were handed one alone that cannot be iterated.
 
-    Not to be shared by threads.
+    Not to be shared by threads. A copy stands where this one does and goes its own way.
     """
+
+    def __copy__(self) -> LogitsProcessor:
+        return copy.deepcopy(self)
 
     def __iter__(self) -> Iterator[LogitsProcessor]:
         return iter((self,))
@@ -297,6 +301,7 @@ class LogitsProcessor:
         self.matcher.fill_bitmask(self._mask, 0)
         row = _float_row(scores)
         if not _native.constrain(row, self._mask[0], len(self._vocabulary)):
+            self.matcher._raise_if_stuck()
             raise LlgxError(
                 "no token that the grammar allows here has a finite logit: another logits "
                 "processor or the model itself excludes them all"

@@ -89,7 +89,7 @@ class _Constraint:
 
         :class:`TokenRejected` for an accepted token that the grammar does not allow,
         :class:`LlgxError` where that is because no allowed one could be chosen,
-        :class:`LimitError`, or ``MemoryError``.
+        :class:`VocabularyError` where the model has none, :class:`LimitError`, or ``MemoryError``.
         """
         failure = self._state.failure()
         if failure is None:
@@ -136,7 +136,8 @@ def _starved(count: int) -> LlgxError:
 class Sampler(_Constraint):
     """A sampler of llama.cpp that follows a grammar; see :func:`sampler`.
 
-    Its properties may be read by any thread while another one samples.
+    Its properties may be read by any thread while another one samples. A copy has accepted the
+    same tokens, is in no chain and goes its own way.
     """
 
     __slots__ = ("_is_taken", "_lock")
@@ -163,6 +164,17 @@ class Sampler(_Constraint):
         self._set_state(state)
         self._is_taken = is_taken
         self._lock = threading.Lock()
+
+    def __copy__(self) -> Sampler:
+        made = type(self).__new__(type(self))
+        made._set(self._state.copy(), is_taken=False)
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Sampler:
+        return self.__copy__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a Sampler belongs to the process that made it and cannot be pickled")
 
     @classmethod
     def _of(cls, state: SamplerState) -> Sampler:
@@ -228,9 +240,10 @@ class Sampler(_Constraint):
 
     def _make_error(self, kind: str, *details: int) -> Exception:
         fault, token = details
-        if kind == "starved":
-            return _starved(len(self.tokens))
         try:
+            if kind == "starved":
+                self.matcher()._raise_if_stuck()
+                return _starved(len(self.tokens))
             if kind == "fault":
                 self._state.raise_fault(fault)
             else:
