@@ -6,16 +6,30 @@ Gemma 3 270M (262,144 tokens) or ``--model``, ``n_threads=1, n_threads_batch=1``
 and 0.8. What is timed is ``Llama.generate`` from its first token to its last, so neither the prompt
 nor the making of text counts. Engines:
 
-* ``plain``: no grammar, for as many tokens as the sampler of llgx took;
+* ``plain``: no grammar, for as many tokens as the sampler of llgx takes;
 * ``gbnf``: llama.cpp's own grammars; schemas as llama-cpp-python converts them;
 * ``llguidance``: version 1.9.1 in a logits processor that writes masks with llgx's kernel;
-* ``processor``, ``sampler``: llgx as ``logits_processor=`` and as ``grammar=``;
+* ``processor``, ``sampler``: llgx as ``logits_processor=`` and as ``grammar=``; white space of
+  schemas is bounded as ``LlamaGrammar`` bounds it, which is what GBNF has too;
 * ``jump``: the sampler with jump-forward.
 
-The engines take turns within a case, and who begins changes from repetition to repetition. Rates
-are medians, and ratios are to ``plain`` in the same repetition, so that drift of the machine meets
-both. Engines may write different texts, of different lengths; jump-forward spells forced text as
-the tokenizer does, which may take fewer tokens: ``text`` is the ratio in bytes per second.
+A run of the sampler that is not timed comes first for each case and temperature: it says how many
+tokens ``plain`` takes, and touches what all engines touch. The grammar of each run is made anew, so
+the masks that it needs are computed while the clock runs; plans that all grammars of a vocabulary
+share are there by then, as in any process that has generated before. All repetitions have the same
+seed, so an engine repeats its text and what differs between them is the machine.
+
+The engines take turns: each repetition runs all of them, every second one in reverse. A ratio is
+that of two runs of one repetition. Figures are medians of ratios, with the range in which the
+median is to be expected in 19 of 20 measurements (bootstrap over cases and repetitions): a bar is
+only reached or missed for certain where that range is on one side of it. Beside the ratios by the
+wall clock stand those by the time that this process had the processor, which other processes do
+not lengthen; where the two differ the machine was busy, and the latter count.
+
+Engines may write different texts, of different lengths; jump-forward spells forced text as the
+tokenizer does, which may take fewer tokens: ``text`` is the ratio in bytes per second.
+
+``--quick`` takes 40 tokens at most, and runs GBNF and llguidance once: two to four minutes.
 
 Exit status 1 where a text does not follow its grammar; a bar that is missed is printed, and is no
 failure: it depends on the machine.
@@ -27,27 +41,35 @@ import argparse
 import contextlib
 import dataclasses
 import json
+import math
+import random
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import llama_cpp
 import numpy as np
 from engines import make_engine
+from harness import quiet
 from llama_cpp.llama_grammar import LlamaGrammar
 from numpy.typing import NDArray
 
 import llgx
+from llgx.llama.schemas import WHITESPACE
 
-__all__ = ["CASES", "ENGINES", "Case", "Run", "main", "measure", "report"]
+__all__ = ["CASES", "ENGINES", "Case", "Run", "interval", "main", "measure", "order", "report"]
 
 ENGINES: Final = ("plain", "gbnf", "llguidance", "processor", "sampler", "jump")
 TEMPERATURES: Final = (0.0, 0.8)
-# Of the issue: llgx's sampler at the speed of free text, jump-forward above it.
+# Of the issue: llgx's sampler at the speed of free text, jump-forward above it on schemas.
 BARS: Final = {"sampler": 0.99, "jump": 1.3}
+_ON_SCHEMAS: Final = frozenset({"jump"})
+# What is there to be compared with needs no narrow range: once, if it is to be quick.
+_PEERS: Final = frozenset({"gbnf", "llguidance"})
+_RESAMPLES: Final = 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,7 +84,7 @@ class Case:
 
     def grammar(self) -> llgx.Grammar:
         if self.schema is not None:
-            return llgx.Grammar.from_json_schema(self.schema)
+            return llgx.Grammar.from_json_schema(self.schema, whitespace=WHITESPACE)
         return llgx.Grammar.from_lark(self.lark)
 
 
@@ -77,6 +99,8 @@ def _object(**properties: Any) -> dict[str, Any]:
 
 _WORD: Final = {"type": "string", "maxLength": 24}
 _COUNT: Final = {"type": "integer", "minimum": 0, "maximum": 1000}
+
+_SEED: Final = 1
 
 CASES: Final = (
     Case(
@@ -166,21 +190,30 @@ CASES: Final = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Run:
-    """One generation: the tokens after the first, their bytes, and the seconds they took."""
+    """One generation: the tokens after the first, their bytes, the seconds that they took by the
+    clock and those in which the thread had the processor."""
 
     tokens: int
     size: int
     seconds: float
+    busy: float
     text: bytes
     ended: bool
 
     @property
     def rate(self) -> float:
-        return self.tokens / self.seconds if self.seconds else float("nan")
+        return self.tokens / self.seconds if self.seconds else math.nan
+
+    @property
+    def busy_rate(self) -> float:
+        return self.tokens / self.busy if self.busy else math.nan
 
     @property
     def speed(self) -> float:
-        return self.size / self.seconds if self.seconds else float("nan")
+        return self.size / self.seconds if self.seconds else math.nan
+
+
+Measured: TypeAlias = dict[tuple[float, str], list[dict[str, Run]]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -197,17 +230,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     setting = load(options)
     failures = 0
-    measured: dict[tuple[float, str], list[dict[str, Run]]] = {}
-    temperatures = TEMPERATURES[:1] if options.quick else TEMPERATURES
+    measured: Measured = {}
     for case in CASES:
         if options.case and case.name not in options.case:
             continue
-        for temperature in temperatures:
+        for temperature in TEMPERATURES:
+            tokens = _run(setting, case, "sampler", temperature, setting.max_tokens).tokens + 1
             runs = []
             for repetition in range(options.repetitions):
-                order = list(options.engine)
-                order = order[repetition % len(order) :] + order[: repetition % len(order)]
-                runs.append(measure(setting, case, order, temperature, seed=repetition))
+                engines = order(options.engine, repetition, is_quick=options.quick)
+                runs.append(measure(setting, case, engines, temperature, plain=max(tokens, 8)))
             failures += check(setting, case, runs)
             measured[temperature, case.name] = runs
             print(line(case.name, temperature, runs, options.engine), flush=True)
@@ -217,13 +249,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if failures else 0
 
 
+def order(engines: Sequence[str], repetition: int, *, is_quick: bool) -> list[str]:
+    """The engines of a repetition, in their order: every second one in reverse."""
+    taken = [name for name in engines if not (is_quick and repetition and name in _PEERS)]
+    return taken[::-1] if repetition % 2 else taken
+
+
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     add = parser.add_argument
-    add("--quick", action="store_true", help="temperature 0 and short texts only")
+    add("--quick", action="store_true", help="short texts, and peers once")
     add("--engine", action="append", choices=ENGINES, help="only these (all; plain is the measure)")
     add("--case", action="append", choices=[case.name for case in CASES], help="only these (all)")
-    add("--repetitions", type=int, default=1, help="runs of each engine (1)")
+    add("--repetitions", type=int, default=6, help="runs of each engine (6)")
     add("--max-tokens", type=int, default=64, help="tokens of a text at most (64)")
     add("--model", type=Path, help="another model: a GGUF file (default: Gemma 3 270M)")
     options = parser.parse_args(arguments)
@@ -253,33 +291,30 @@ def load(options: argparse.Namespace) -> Setting:
 
 
 def measure(
-    setting: Setting, case: Case, engines: Sequence[str], temperature: float, *, seed: int
+    setting: Setting, case: Case, engines: Sequence[str], temperature: float, *, plain: int
 ) -> dict[str, Run]:
-    """A run of each engine, in this order, but ``plain`` last: it takes as many tokens as the
-    sampler did."""
-    runs = {}
-    for name in engines:
-        if name != "plain":
-            runs[name] = _run(setting, case, name, temperature, seed, setting.max_tokens)
-    if "plain" in engines:
-        reference = runs.get("sampler") or runs.get("jump")
-        tokens = reference.tokens + 1 if reference else setting.max_tokens
-        runs["plain"] = _run(setting, case, "plain", temperature, seed, max(tokens, 8))
-    return runs
+    """A run of each engine, in this order; ``plain`` is the number of tokens of the one that is
+    called so."""
+    return {
+        name: _run(
+            setting, case, name, temperature, plain if name == "plain" else setting.max_tokens
+        )
+        for name in engines
+    }
 
 
-def _run(setting: Setting, case: Case, name: str, temperature: float, seed: int, limit: int) -> Run:
+def _run(setting: Setting, case: Case, name: str, temperature: float, limit: int) -> Run:
     llm = setting.llm
     prompt = llm.tokenize(case.prompt.encode())
-    llm.set_seed(seed + 1)
+    llm.set_seed(_SEED)
     options = _ENGINES[name](setting, case)
     tokens: list[int] = []
-    begin = 0.0
+    begin = begin_busy = 0.0
     ended = False
-    with contextlib.closing(llm.generate(prompt, temp=temperature, **options)) as generated:
-        for token in generated:
+    with quiet(), contextlib.closing(llm.generate(prompt, temp=temperature, **options)) as produced:
+        for token in produced:
             if not tokens:
-                begin = time.perf_counter()
+                begin, begin_busy = time.perf_counter(), time.thread_time()
             tokens.append(token)
             # Free text goes on: it is there to be timed.
             if name != "plain" and token in setting.vocabulary.eog:
@@ -287,10 +322,11 @@ def _run(setting: Setting, case: Case, name: str, temperature: float, seed: int,
             if ended or len(tokens) >= limit:
                 break
         seconds = time.perf_counter() - begin
+        busy = time.thread_time() - begin_busy
     kept = tokens[:-1] if ended else tokens
     text = b"".join(setting.vocabulary.tokens[token] for token in kept)
     first = len(setting.vocabulary.tokens[tokens[0]])
-    return Run(len(tokens) - 1, len(text) - first, seconds, text, ended)
+    return Run(len(tokens) - 1, len(text) - first, seconds, busy, text, ended)
 
 
 def _gbnf(setting: Setting, case: Case) -> dict[str, Any]:
@@ -354,48 +390,85 @@ def check(setting: Setting, case: Case, runs: Sequence[dict[str, Run]]) -> int:
     return failures
 
 
-def _ratios(runs: Sequence[dict[str, Run]], name: str) -> tuple[float, float]:
-    """Tokens and bytes per second of ``name``, as multiples of ``plain``'s and ``sampler``'s."""
-    rates = [each[name].rate / each["plain"].rate for each in runs]
-    base = "sampler" if "sampler" in runs[0] else name
-    speeds = [each[name].speed / each[base].speed for each in runs]
-    return statistics.median(rates), statistics.median(speeds)
+def _ratios(
+    runs: Sequence[dict[str, Run]], name: str, base: str, figure: Callable[[Run], float]
+) -> list[float]:
+    """``figure`` of ``name`` as a multiple of that of ``base``, in each repetition with both."""
+    return [
+        figure(each[name]) / figure(each[base]) for each in runs if name in each and base in each
+    ]
 
 
-def line(name: str, temperature: float, runs: Sequence[dict[str, Run]], engines: Any) -> str:
+def line(
+    name: str, temperature: float, runs: Sequence[dict[str, Run]], engines: Sequence[str]
+) -> str:
     """The rates of one case."""
     parts = []
     for engine in engines:
-        rate = statistics.median(each[engine].rate for each in runs)
+        rate = statistics.median(each[engine].rate for each in runs if engine in each)
         parts.append(f"{engine} {rate:.1f}")
         if engine != "plain" and "plain" in engines:
-            parts[-1] += f" ({_ratios(runs, engine)[0]:.2f})"
+            ratio = statistics.median(_ratios(runs, engine, "plain", lambda run: run.rate))
+            parts[-1] += f" ({ratio:.2f})"
     return f"{name:<10} T={temperature:<4} tokens/s: " + ", ".join(parts)
 
 
-def report(
-    measured: dict[tuple[float, str], list[dict[str, Run]]], engines: Sequence[str]
-) -> Iterator[str]:
-    """Medians over the cases, and the bars."""
-    if "plain" not in engines:
+def interval(groups: Sequence[Sequence[float]]) -> tuple[float, float, float]:
+    """The median over groups of their medians, and the 2.5th and 97.5th percentile of it where
+    groups, and values in them, are drawn anew with replacement."""
+    draw = random.Random(1)
+    medians = sorted(
+        statistics.median(
+            statistics.median(draw.choices(group, k=len(group)))
+            for group in draw.choices(groups, k=len(groups))
+        )
+        for _ in range(_RESAMPLES)
+    )
+    middle = statistics.median(map(statistics.median, groups))
+    return middle, medians[_RESAMPLES // 40], medians[-1 - _RESAMPLES // 40]
+
+
+def report(measured: Measured, engines: Sequence[str]) -> Iterator[str]:
+    """Medians over the cases with their ranges, and the bars."""
+    if "plain" not in engines or not measured:
         return
-    yield f"{'':<12}{'of plain':>10}{'schemas':>10}{'text':>10}   (tokens, tokens, bytes a second)"
     schemas = {case.name for case in CASES if case.schema is not None}
+    yield f"{'of plain':<12}{'clock':>20}{'processor':>20}{'on schemas':>20}{'text':>8}"
     for engine in engines:
-        if engine == "plain" or not measured:
+        if engine == "plain":
             continue
-        ratios = {key: _ratios(runs, engine) for key, runs in measured.items()}
-        rate = statistics.median(ratio for ratio, _ in ratios.values())
-        text = statistics.median(speed for _, speed in ratios.values())
-        of_schemas = [ratio for (_, name), (ratio, _) in ratios.items() if name in schemas]
-        shown = f"{statistics.median(of_schemas):>10.2f}" if of_schemas else f"{'-':>10}"
+        by_clock, by_busy, on_schemas, speeds = [], [], [], []
+        base = "sampler" if "sampler" in engines else engine
+        for (_, name), runs in measured.items():
+            by_clock.append(_ratios(runs, engine, "plain", lambda run: run.rate))
+            by_busy.append(_ratios(runs, engine, "plain", lambda run: run.busy_rate))
+            speeds += _ratios(runs, engine, base, lambda run: run.speed)
+            if name in schemas:
+                on_schemas.append(by_busy[-1])
+        shown = [interval(groups) if groups else None for groups in (by_clock, by_busy, on_schemas)]
         verdict = ""
-        bar = BARS.get(engine)
-        if bar is not None:
-            reached = statistics.median(of_schemas) if engine == "jump" and of_schemas else rate
-            verdict = f"   bar {bar}: {'reached' if reached >= bar else 'missed'}"
-        yield f"{engine:<12}{rate:>10.2f}{shown}{text:>10.2f}{verdict}"
-    yield "text: bytes a second as a multiple of the sampler's"
+        decisive = shown[2] if engine in _ON_SCHEMAS else shown[1]
+        if engine in BARS and decisive is not None:
+            verdict = f"   bar {BARS[engine]}: {judged(BARS[engine], *decisive)}"
+        figures = "".join(f"{_shown(figure):>20}" for figure in shown)
+        yield f"{engine:<12}{figures}{statistics.median(speeds):>8.2f}{verdict}"
+    yield (
+        "Ratios of tokens a second, by the clock and by processor time (all cases; schemas alone); "
+        "text: bytes a second as a multiple of the sampler's"
+    )
+
+
+def judged(bar: float, middle: float, low: float, high: float) -> str:
+    """What a figure with its range says about a bar."""
+    if low >= bar:
+        return "reached"
+    if high < bar:
+        return "missed"
+    return f"{'reached' if middle >= bar else 'missed'}, within the spread"
+
+
+def _shown(figure: tuple[float, float, float] | None) -> str:
+    return "-" if figure is None else "{:.3f} ({:.2f}-{:.2f})".format(*figure)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench")
 
 import corpus
 import engines
+import generate as generation
 import harness
 import mask_report
 import masks
@@ -309,3 +310,59 @@ def test_table_aligns_text_left_and_numbers_right() -> None:
     assert harness.format_table(("name", "time", "count"), rows) == (
         "name  time  count\n-----------------\na     1.50      7\nlong     -  12345"
     )
+
+
+# ---------------------------------------------------------------------------- generation
+
+
+def _run(tokens: int, seconds: float, busy: float) -> generation.Run:
+    return generation.Run(tokens, 3 * tokens, seconds, busy, b"", True)
+
+
+def test_engines_take_turns() -> None:
+    names = generation.ENGINES
+    assert generation.order(names, 0, is_quick=True) == list(names)
+    assert generation.order(names, 1, is_quick=False) == list(names)[::-1]
+    assert generation.order(names, 3, is_quick=True) == ["jump", "sampler", "processor", "plain"]
+
+
+def test_the_range_of_a_median() -> None:
+    assert generation.interval([[2.0, 2.0], [2.0]]) == (2.0, 2.0, 2.0)
+    middle, low, high = generation.interval([[0.9, 1.0, 1.1]] * 7)
+    assert low < middle == 1.0 < high
+    _, narrow, _ = generation.interval([[0.9, *[1.0] * 9, 1.1]] * 7)
+    assert low < narrow
+
+
+@pytest.mark.parametrize(
+    ("figure", "verdict"),
+    [
+        ((1.2, 1.0, 1.3), "reached"),
+        ((0.9, 0.8, 0.95), "missed"),
+        ((1.01, 0.9, 1.1), "reached, within the spread"),
+        ((0.98, 0.9, 1.1), "missed, within the spread"),
+    ],
+)
+def test_what_a_figure_says_about_a_bar(figure: tuple[float, float, float], verdict: str) -> None:
+    assert generation.judged(1.0, *figure) == verdict
+
+
+def test_ratios_are_those_of_one_repetition() -> None:
+    """The second is measured while the machine is at half its speed; peers run once."""
+    runs = [
+        {"plain": _run(10, 1, 1), "gbnf": _run(10, 4, 4), "sampler": _run(10, 1, 1)},
+        {"plain": _run(10, 2, 1), "sampler": _run(10, 2, 1)},
+    ]
+    runs[1]["jump"] = _run(10, 1, 0.5)
+    runs[0]["jump"] = _run(10, 0.5, 0.5)
+    engines = ("plain", "gbnf", "sampler", "jump")
+    assert "gbnf 2.5 (0.25), sampler 7.5 (1.00), jump 15.0 (2.00)" in generation.line(
+        "person", 0.0, runs, engines
+    )
+    head, gbnf, sampler, jump, _ = generation.report({(0.0, "person"): runs}, engines)
+    assert head.split() == ["of", "plain", "clock", "processor", "on", "schemas", "text"]
+    assert gbnf.split() == ["gbnf", *3 * ["0.250", "(0.25-0.25)"], "0.25"]
+    assert sampler.split()[:8] == ["sampler", *3 * ["1.000", "(1.00-1.00)"], "1.00"]
+    assert sampler.endswith("bar 0.99: reached")
+    assert jump.split()[:8] == ["jump", *3 * ["2.000", "(2.00-2.00)"], "2.00"]
+    assert jump.endswith("bar 1.3: reached")
