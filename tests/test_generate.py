@@ -297,6 +297,19 @@ def test_a_stream_in_a_with_block_can_be_left(llm: llama_cpp.Llama) -> None:
     assert llgx.generate(llm, PROMPT, ["a"]).value == "a"
 
 
+def test_the_model_of_a_stream_is_closed(gemma_path: Path) -> None:
+    """llama-cpp-python went on with it, which was a segmentation fault."""
+    llm = llama_cpp.Llama(str(gemma_path), n_ctx=96, n_threads=1, n_threads_batch=1, verbose=False)
+    stream = llgx.stream(llm, PROMPT, LIST, max_tokens=60)
+    next(stream)
+    llm.close()
+    with pytest.raises(llgx.VocabularyError, match="the model is closed"):
+        list(stream)
+    assert stream.result is None
+    with pytest.raises(llgx.VocabularyError, match="the model is closed"):
+        llgx.generate(llm, PROMPT, LIST)
+
+
 def test_a_stream_that_is_cut_ends_with_what_there_is(llm: llama_cpp.Llama) -> None:
     stream = llgx.stream(llm, PROMPT, Person, temperature=0, max_tokens=8)
     parts: list[Any] = []

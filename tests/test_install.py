@@ -178,6 +178,8 @@ def test_errors_in_schemas_reach_the_caller(llm: llama_cpp.Llama, stream: bool) 
 def test_wrong_response_formats(llm: llama_cpp.Llama, wrong: Any) -> None:
     with pytest.raises(llgx.GrammarError, match="response_format"):
         llm.create_chat_completion(MESSAGES, response_format=wrong)
+    with pytest.raises(llgx.GrammarError, match='"schema": dict} asks for one'):
+        llm.create_chat_completion(MESSAGES, response_format=dict)  # type: ignore[arg-type]
 
 
 # ------------------------------------------------------------------------------- tools

@@ -471,6 +471,9 @@ def test_wrong_grammar_arguments(llm: llama_cpp.Llama) -> None:
     LlamaGrammar.from_string(DATE)
     with pytest.raises(llgx.GrammarError, match="grammar= takes"):
         llm.create_completion(PROMPT, grammar=7)  # type: ignore[arg-type]
+    for wrong in (SCHEMA, dict):
+        with pytest.raises(llgx.GrammarError, match=r"llgx\.LlamaGrammar\.from_json_schema makes"):
+            llm.create_completion(PROMPT, grammar=wrong)  # type: ignore[arg-type]
     broken = llama_cpp.LlamaGrammar.from_string("%llguidance {}\nstart: (")
     with pytest.raises(llgx.GrammarError, match="line 2"):
         llm.create_completion(PROMPT, grammar=broken)

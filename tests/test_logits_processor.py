@@ -448,7 +448,10 @@ def test_wrong_arguments() -> None:
     with pytest.raises(ValueError, match="on_error"):
         processor('start: "a"', on_error="ignore")
     with pytest.raises(TypeError, match="Lark text"):
-        processor({"type": "object"})
+        processor(7)
+    for schema in ({"type": "object"}, dict):
+        with pytest.raises(TypeError, match=r"llgx\.Grammar\.from_json_schema makes"):
+            processor(schema)
     with pytest.raises(llgx.GrammarError):
         processor('start: "a" )')
     with pytest.raises(TypeError, match="Llama"):

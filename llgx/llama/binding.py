@@ -25,6 +25,7 @@ __all__ = [
     "check_on_error",
     "compiled_for",
     "grammar_in",
+    "schema_hint",
     "vocabulary_with_end",
 ]
 
@@ -151,6 +152,13 @@ def _read(text: str) -> Grammar:
     return Grammar.from_string(text)
 
 
+def schema_hint(given: object, maker: str) -> str:
+    """Where ``given`` may be a schema or a type, how ``maker`` makes a grammar of it; else ""."""
+    if isinstance(given, (dict, bool, type)):
+        return f": llgx.{maker}.from_json_schema makes one of a schema or a type"
+    return ""
+
+
 def compiled_for(grammar: Any, vocabulary: Vocabulary) -> CompiledGrammar:
     """``grammar`` (Lark text, or what :func:`grammar_in` takes) compiled for ``vocabulary``.
 
@@ -161,7 +169,7 @@ def compiled_for(grammar: Any, vocabulary: Vocabulary) -> CompiledGrammar:
     if found is None:
         raise TypeError(
             "a grammar is Lark text, a Grammar, a CompiledGrammar or a LlamaGrammar, not "
-            f"{type(grammar).__name__}"
+            f"{type(grammar).__name__}{schema_hint(grammar, 'Grammar')}"
         )
     if isinstance(found, Grammar):
         return found.compile(vocabulary)

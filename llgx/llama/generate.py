@@ -578,6 +578,8 @@ class _Call:
                 for token in inner:
                     self.tokens.append(token)
                     yield token
+                    # llama.cpp would crash on a model that was closed meanwhile.
+                    Vocabulary.from_llama(self.llm)
         finally:
             self._is_generating = False
 

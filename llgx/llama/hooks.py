@@ -22,7 +22,7 @@ from typing import Any, Final
 from llgx._compiled import CompiledGrammar
 from llgx.errors import GrammarError, LlgxError
 from llgx.grammar import Grammar
-from llgx.llama.binding import OnError, compiled_for, vocabulary_with_end
+from llgx.llama.binding import OnError, compiled_for, schema_hint, vocabulary_with_end
 from llgx.llama.gbnf_guard import check_gbnf, refused_by_llama_cpp
 from llgx.llama.gbnf_probe import answers_null, is_followed
 from llgx.llama.jump import jumping
@@ -223,7 +223,7 @@ def _request(grammar: Any) -> tuple[Grammar | CompiledGrammar, OnError] | None:
     if not isinstance(text, str):
         raise GrammarError(
             "grammar= takes a llgx.LlamaGrammar, a llgx.Grammar or a llama_cpp.LlamaGrammar, not "
-            f"{type(grammar).__name__}"
+            f"{type(grammar).__name__}{schema_hint(grammar, 'LlamaGrammar')}"
         )
     return (grammar_of(text), on_error) if is_llgx_text(text) else None
 

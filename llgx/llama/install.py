@@ -292,6 +292,13 @@ def _wants_json(request: Mapping[str, Any]) -> bool:
     return response_format is not None and response_format["type"] != "text"
 
 
+def _wrapped(given: object) -> str:
+    """How a type is wanted, where ``given`` is one; else ""."""
+    if not isinstance(given, type):
+        return ""
+    return f': {{"type": "json_object", "schema": {given.__name__}}} asks for one'
+
+
 def _check_response_format(llm: Any, request: dict[str, Any]) -> None:
     """Bring ``response_format`` into the form that handlers know, and compile what is in it."""
     response_format = request.get("response_format")
@@ -309,7 +316,7 @@ def _check_response_format(llm: Any, request: dict[str, Any]) -> None:
     elif kind != "json_object":
         raise GrammarError(
             'response_format has the type "text", "json_object" or "json_schema", not '
-            f"{kind if kind is not None else response_format!r}"
+            f"{kind if kind is not None else response_format!r}{_wrapped(response_format)}"
         )
     schema = response_format.get("schema")
     if schema is None:
