@@ -46,6 +46,7 @@ from llgx._sequence cimport program_acquire, program_release
 from llgx import ir as _ir
 from llgx.arguments import check_type
 from llgx.errors import GrammarError, LimitError
+from llgx.forks import held
 from llgx.limits import DEFAULT_LIMITS, Limits, Shortcuts
 from llgx.special_literals import special_literals
 from llgx.stops import expand_stops, without_tail
@@ -133,6 +134,7 @@ cdef class CompiledGrammar:
         raise_fault(&self.engine.fault, limits)
         if is_dead:
             raise GrammarError("the grammar matches no text: its guards leave no way to begin")
+        held(self)
 
     def __dealloc__(self):
         engine_free(&self.engine)
@@ -652,6 +654,16 @@ cdef class CompiledGrammar:
         # finalizers may want the lock. No Python object is made while it is held.
         cdef Fault fault = program_release(&self.program)
         return raise_fault(&fault, self.limits) if fault.code else 0
+
+    def _fork_key(self):
+        return id(self)
+
+    def _hold(self):
+        """Keep all others off the engine, for a fork."""
+        self.acquire()
+
+    def _let_go(self):
+        program_release(&self.program)
 
     def __copy__(self):
         return self  # immutable

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from llgx.forks import guarded
 from llgx.limits import DEFAULT_LIMITS, Limits
 from llgx.schema_files import WORTH, SchemaFiles
 
@@ -77,7 +78,7 @@ class SchemaCache:
     def __init__(self, limit: int = _DEFAULT_LIMIT) -> None:
         self._limit = limit
         self._files: SchemaFiles | None = None
-        self._lock = threading.Lock()
+        self._lock = guarded(threading.Lock())
         self._entries: collections.OrderedDict[object, _Entry] = collections.OrderedDict()
         self._turns: collections.deque[object] = collections.deque()
         self._memory = 0

@@ -22,6 +22,7 @@ from llgx.cache import SCHEMA_CACHE, fixed_size, schema_key
 from llgx.choices import compile_choices, compile_regex
 from llgx.doors import other_door
 from llgx.errors import GrammarError, LimitError
+from llgx.forks import guarded
 from llgx.ir import GrammarIR
 from llgx.lark import Library, compile_grammars, compile_lark, read_grammars
 from llgx.limits import DEFAULT_LIMITS, DEFAULT_SHORTCUTS, Limits, Shortcuts
@@ -67,7 +68,7 @@ class Grammar:
         check_text(source, "the source of a grammar")
         ir.check()
         self._ir = ir
-        self._lock = threading.Lock()
+        self._lock = guarded(threading.Lock())
         self._compiled: list[weakref.ref[CompiledGrammar]] = []
         self.source = source
 
@@ -207,7 +208,7 @@ class Grammar:
         grammar = cls.__new__(cls)
         # Not checked: emission keeps the invariants, and compiling checks them again.
         grammar._ir = SCHEMA_CACHE.make(key, lambda: compile_schema(schema, chosen, limits=limits))
-        grammar._lock = threading.Lock()
+        grammar._lock = guarded(threading.Lock())
         grammar._compiled = []
         grammar.source = ""
         return grammar if key is None else SCHEMA_CACHE.add(key, grammar, fixed_size(key, grammar))

@@ -34,6 +34,7 @@ from typing import Any, Final, Literal, get_type_hints
 from typing_extensions import NotRequired, TypedDict
 
 from llgx.errors import GrammarError, LlgxError
+from llgx.forks import guarded
 from llgx.grammar import Grammar
 from llgx.llama.gbnf_guard import check_gbnf, refused_by_llama_cpp
 from llgx.llama.hooks import grammar_of, is_llgx_text
@@ -47,7 +48,7 @@ _ENDPOINTS: Final = ("create_completion", "create_chat_completion")
 
 _FAULTS_SHOWN: Final = 4
 
-_lock = threading.Lock()
+_lock = guarded(threading.Lock())
 
 
 def main() -> None:

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from llgx.arguments import check_list
 from llgx.errors import VocabularyError
+from llgx.forks import guarded
 
 if TYPE_CHECKING:
     from llgx._trie import TokenTrie
@@ -137,7 +138,7 @@ class Vocabulary:
         self._tokenizer = tokenizer
         self._origin = origin
         # Reentrant: making the trie may ask for what the same lock guards.
-        self._lock = threading.RLock()
+        self._lock = guarded(threading.RLock())
         self._excluded_ids: frozenset[int] | None = None
         self._trie: TokenTrie | None = None
         self._speller: _Speller | None = None

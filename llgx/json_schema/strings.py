@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Final
 
 from llgx import ir
 from llgx._language import Language
+from llgx.forks import guarded
 from llgx.json_schema import content
 from llgx.json_schema.quoting import StringSpelling, quote, quote_text
 from llgx.regex import parse_ecma
@@ -423,7 +424,7 @@ def nonempty_cells(sets: Sequence[StringSet]) -> list[tuple[tuple[int, ...], Str
 
 # --- Interning ---------------------------------------------------------------------------------
 
-_LOCK: Final = threading.Lock()
+_LOCK: Final = guarded(threading.Lock())
 _SERIALS: Final[Iterator[int]] = itertools.count()
 _SETS: Final[weakref.WeakValueDictionary[object, StringSet]] = weakref.WeakValueDictionary()
 _LEAVES: Final[weakref.WeakValueDictionary[object, _Leaf]] = weakref.WeakValueDictionary()

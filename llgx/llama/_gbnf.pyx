@@ -25,12 +25,13 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 
+from llgx.forks import after_fork
+
 cdef extern from "<stdbool.h>" nogil:
     ctypedef bint c_bool "bool"
 
 cdef extern from "Python.h" nogil:
     PyThread_type_lock PyThread_allocate_lock()  # Cython's own declarations ask for the GIL
-    void PyThread_free_lock(PyThread_type_lock lock)
 
 cdef extern from *:
     """
@@ -73,8 +74,7 @@ cdef enum Failure:
     FAILED_MEMORY = 3
 
 cdef struct Context:
-    PyThread_type_lock lock  # of the next five
-    int references           # of samplers and of Python objects
+    int references           # of samplers and of Python objects; this to ``count`` under the lock
     int samplers             # one, but for a clone that there was no memory for
     int failure
     int64_t token            # that was refused
@@ -87,18 +87,30 @@ cdef struct Context:
     bint starved             # the last ``apply`` left nothing
 
 
-cdef void _enter(Context* context) noexcept nogil:
-    PyThread_acquire_lock(context.lock, WAIT_LOCK)
+# Held for a few instructions, by Python with the GIL; none of them leaves anything to be mended in a
+# process that is forked meanwhile.
+cdef PyThread_type_lock _lock = PyThread_allocate_lock()
+
+if _lock == NULL:
+    raise MemoryError
+
+
+def _renew_lock():
+    global _lock
+    _lock = PyThread_allocate_lock()
+
+
+after_fork(_renew_lock)
+
+
+cdef void _enter() noexcept nogil:
+    PyThread_acquire_lock(_lock, WAIT_LOCK)
 
 
 cdef Context* _new() noexcept nogil:
     """A context without a sampler; NULL when memory is out."""
     cdef Context* context = <Context*>calloc(1, sizeof(Context))
     if context == NULL:
-        return NULL
-    context.lock = PyThread_allocate_lock()
-    if context.lock == NULL:
-        free(context)
         return NULL
     context.references = 1
     return context
@@ -107,35 +119,34 @@ cdef Context* _new() noexcept nogil:
 cdef void _drop(Context* context) noexcept nogil:
     """Give up one reference."""
     cdef bint is_last
-    _enter(context)
+    _enter()
     context.references -= 1
     is_last = context.references == 0
-    PyThread_release_lock(context.lock)
+    PyThread_release_lock(_lock)
     if is_last:
         if context.inner != NULL:
             context.llama.free(context.inner)
-        PyThread_free_lock(context.lock)
         free(context)
 
 
 cdef void _hold(Context* context) noexcept nogil:
-    _enter(context)
+    _enter()
     context.references += 1
-    PyThread_release_lock(context.lock)
+    PyThread_release_lock(_lock)
 
 
 cdef void _add_sampler(Context* context) noexcept nogil:
-    _enter(context)
+    _enter()
     context.references += 1
     context.samplers += 1
-    PyThread_release_lock(context.lock)
+    PyThread_release_lock(_lock)
 
 
 cdef void _fail(Context* context, int failure, int64_t token) noexcept nogil:
-    _enter(context)
+    _enter()
     context.failure = failure
     context.token = token
-    PyThread_release_lock(context.lock)
+    PyThread_release_lock(_lock)
 
 
 cdef void _leave_end(const Context* context, Candidates* candidates) noexcept nogil:
@@ -187,9 +198,9 @@ cdef void _on_accept(Sampler* sampler, int32_t token) noexcept nogil:
         return
     context.llama.accept(context.inner, token)
     context.starved = False
-    _enter(context)
+    _enter()
     context.count += 1
-    PyThread_release_lock(context.lock)
+    PyThread_release_lock(_lock)
 
 
 cdef void _on_apply(Sampler* sampler, Candidates* candidates) noexcept nogil:
@@ -214,10 +225,10 @@ cdef void _on_reset(Sampler* sampler) noexcept nogil:
         return  # two samplers have the one inner one
     context.llama.reset(context.inner)
     context.starved = False
-    _enter(context)
+    _enter()
     context.failure = FAILED_NOT
     context.count = 0
-    PyThread_release_lock(context.lock)
+    PyThread_release_lock(_lock)
 
 
 cdef Sampler* _on_clone(const Sampler* sampler) noexcept nogil:
@@ -244,13 +255,13 @@ cdef Sampler* _on_clone(const Sampler* sampler) noexcept nogil:
 cdef void _on_free(Sampler* sampler) noexcept nogil:
     cdef Context* context = <Context*>sampler.context
     cdef Sampler* inner = NULL
-    _enter(context)
+    _enter()
     context.samplers -= 1
     if context.samplers == 0:
         # Now, not with the last Python object that knows of it: the model may be closed by then.
         inner = context.inner
         context.inner = NULL
-    PyThread_release_lock(context.lock)
+    PyThread_release_lock(_lock)
     if inner != NULL:
         context.llama.free(inner)
     _drop(context)
@@ -340,11 +351,11 @@ cdef class GbnfState:
         """What went wrong, as (kind, token, tokens accepted before), or None. ``kind`` is
         "refused", "starved" or "memory"; ``token`` the one that was not accepted, -1 for none."""
         self._check()
-        _enter(self.context)
+        _enter()
         kind = self.context.failure
         token = self.context.token
         count = self.context.count
-        PyThread_release_lock(self.context.lock)
+        PyThread_release_lock(_lock)
         if kind == FAILED_NOT:
             return None
         return ("refused", "starved", "memory")[kind - 1], token, count

@@ -41,6 +41,8 @@ from llgx._sequence cimport (
     step_mask, steps_reserve,
 )
 
+from llgx.forks import after_fork, before_grammars
+
 cdef extern from "<stdbool.h>" nogil:
     ctypedef bint c_bool "bool"
 
@@ -165,6 +167,15 @@ def _stop_giving_back():
 
 
 atexit.register(_stop_giving_back)
+
+
+def _renew_lock():
+    global _lock
+    # Held for a few instructions, without the GIL, of which none leaves anything to be mended.
+    _lock = PyThread_allocate_lock()
+
+
+after_fork(_renew_lock)
 
 
 cdef void _free(Context* context) noexcept nogil:
@@ -509,6 +520,7 @@ cdef class SamplerState:
     """
 
     cdef Context* context
+    cdef object __weakref__
 
     def __init__(self, CompiledGrammar compiled not None, uintptr_t init, *, bint lifts):
         cdef Family* family
@@ -545,6 +557,17 @@ cdef class SamplerState:
         if fault.code == FAULT_NONE:
             fault.code = self.context.fault
         raise_fault(&fault, compiled.limits)
+        before_grammars(self)
+
+    def _fork_key(self):
+        return <uintptr_t>self.context
+
+    def _hold(self):
+        """Keep all others off the context, for a fork."""
+        self._enter()
+
+    def _let_go(self):
+        PyThread_release_lock(self.context.lock)
 
     def __dealloc__(self):
         if self.context != NULL:
@@ -560,7 +583,7 @@ cdef class SamplerState:
         state = SamplerState.__new__(SamplerState)
         _hold(<Context*>sampler.context)
         state.context = <Context*>sampler.context
-        return state
+        return before_grammars(state)
 
     cdef int _enter(self) except -1:
         if self.context == NULL:
@@ -611,7 +634,7 @@ cdef class SamplerState:
         PyThread_release_lock(self.context.lock)
         if state.context == NULL:
             raise MemoryError
-        return state
+        return before_grammars(state)
 
     def release(self):
         """The address of a new ``llama_sampler`` with this state, for llama.cpp to free.

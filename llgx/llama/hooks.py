@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from llgx._compiled import CompiledGrammar
 from llgx.errors import GrammarError, LlgxError
+from llgx.forks import guarded
 from llgx.grammar import Grammar
 from llgx.llama.binding import OnError, compiled_for, schema_hint, vocabulary_with_end
 from llgx.llama.gbnf_guard import check_gbnf, refused_by_llama_cpp
@@ -34,7 +35,7 @@ __all__ = ["add_hook", "is_llgx_text", "jump_by_default", "remove_hook", "sample
 
 _MARKERS: Final = ("%llguidance", "{")
 
-_lock = threading.Lock()
+_lock = guarded(threading.Lock())
 _patches: Patches | None = None
 _users: set[str] = set()
 _jumps_by_default = False

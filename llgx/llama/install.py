@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from llgx.arguments import check_flag
 from llgx.errors import GrammarError
+from llgx.forks import guarded
 from llgx.llama import tools
 from llgx.llama.binding import compiled_for, vocabulary_with_end
 from llgx.llama.hooks import (
@@ -64,7 +65,7 @@ _CHAT_PARAMETERS: Final = {
     "stream",
 }  # fmt: skip
 
-_lock = threading.RLock()
+_lock = guarded(threading.RLock())
 _patches: Patches | None = None
 _blocks = 0  # ``with`` blocks that have not ended
 _ends_with_blocks = False  # whether one of them began the installation

@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from llgx.forks import guarded
+
 __all__ = ["Patches"]
 
 
@@ -17,7 +19,7 @@ class Patches:
     """A group of replacements, in place or not. Threads may share it."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = guarded(threading.RLock())
         self._planned: list[tuple[Any, str, Callable[[Any], Any]]] = []
         self._done: list[tuple[Any, str, Any, Any]] = []
         self.is_active = False

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from llgx._compiled import CompiledGrammar
 from llgx._core import Matcher
 from llgx.errors import LlgxError, TokenRejected
+from llgx.forks import guarded
 from llgx.grammar import Grammar
 from llgx.llama._gbnf import GbnfState
 from llgx.llama._sampler import SamplerState
@@ -163,7 +164,7 @@ class Sampler(_Constraint):
     def _set(self, state: SamplerState, *, is_taken: bool) -> None:
         self._set_state(state)
         self._is_taken = is_taken
-        self._lock = threading.Lock()
+        self._lock = guarded(threading.Lock())
 
     def __copy__(self) -> Sampler:
         made = type(self).__new__(type(self))

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from llgx.errors import VocabularyError
+from llgx.forks import guarded
 from llgx.vocabulary import SELF_TEST_SAMPLES, Vocabulary
 
 __all__ = ["LlamaTokenizer", "load_vocabulary", "vocabulary_of"]
@@ -37,7 +38,7 @@ _LLAMA_VOCAB_TYPE_NONE: Final = 0
 _SENTINELS: Final = (b"\x02", b"\n")
 
 # Reading is done under one lock: two threads that ask for the same model get the same object.
-_lock = threading.RLock()
+_lock = guarded(threading.RLock())
 _by_model: weakref.WeakKeyDictionary[Any, Vocabulary] = weakref.WeakKeyDictionary()
 _by_file: weakref.WeakValueDictionary[tuple[str, int, int], Vocabulary] = (
     weakref.WeakValueDictionary()
