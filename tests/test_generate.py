@@ -243,6 +243,7 @@ def test_with_everything_installed(llm: llama_cpp.Llama) -> None:
         ({"prompt": [None]}, TypeError, "holds None"),
         ({"prompt": [1, {"role": "user"}]}, TypeError, "holds {'role"),
         ({"prompt": []}, ValueError, "neither tokens nor messages"),
+        ({"max_tokens": "5"}, TypeError, "max_tokens is an integer"),
         ({"grammar": "x"}, TypeError, "grammar= is not an option"),
         ({"response_format": {}}, TypeError, "response_format= is not an option"),
         ({"reasoning": 5}, TypeError, "reasoning is"),

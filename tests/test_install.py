@@ -637,6 +637,15 @@ def test_a_block_that_begins_when_another_has_just_ended(clean: list[Any]) -> No
     assert state() == clean
 
 
+def test_blocks_in_which_it_was_uninstalled_bring_nothing_back(clean: list[Any]) -> None:
+    """The inner one set that grammars jump forward, as they had in the outer one."""
+    with llgx.install(jump_forward=True), llgx.install(), llgx.install(jump_forward=True):
+        llgx.uninstall()
+        assert state() == clean
+    assert state() == clean
+    assert not hooks.jump_by_default(False)
+
+
 def test_an_installation_that_is_not_entered_is_given_back(clean: list[Any]) -> None:
     with contextlib.ExitStack() as stack:
         stack.push(llgx.install())

@@ -476,7 +476,7 @@ class _Call:
         self.prompt = _checked_prompt(prompt)
         self.output = _Output.of(output)
         self.vocabulary = Vocabulary.from_llama(llm)
-        self.max_tokens = max_tokens
+        self.max_tokens = None if max_tokens is None else check_integer(max_tokens, "max_tokens")
         self.sampling = sampling
         self.tokens: list[int] = []
         self._stops: list[str] = []

@@ -164,7 +164,8 @@ class Installation:
                 _ends_with_blocks = True
             if _blocks == 0 and _ends_with_blocks:
                 uninstall()
-            elif not self._is_first:
+            # Where uninstall() was called in the block there is nothing to go back to.
+            elif not self._is_first and _patches is not None and _patches.is_active:
                 jump_by_default(self._jumped)
 
 
