@@ -85,6 +85,11 @@ def chain_of(model: Any, grammar: Any = GRAMMAR) -> Any:
     return chain
 
 
+def accept(chain: Any, token: int) -> None:
+    """As ``LlamaSampler.accept``, which early versions lack."""
+    llama_cpp.llama_sampler_accept(chain.sampler, token)
+
+
 def error_in(chain: Any) -> Exception | None:
     """What the one grammar of a chain of llama-cpp-python ran into."""
     pointer = llama_cpp.llama_sampler_chain_get(chain.sampler, 0)
@@ -104,9 +109,9 @@ def test_it_leaves_what_llama_cpp_leaves(model: Model) -> None:
             assert np.array_equal(expected.candidates, found.candidates)
             if token is not None and token in expected.ids():
                 llama_cpp.llama_sampler_accept(bare, token)
-                chain.accept(token)
+                accept(chain, token)
         llama_cpp.llama_sampler_reset(bare)
-        chain.reset()
+        llama_cpp.llama_sampler_reset(chain.sampler)
     llama_cpp.llama_sampler_free(bare)
     assert samplers_of(chain) == []
     assert error_in(chain) is None
@@ -117,15 +122,15 @@ def test_a_refused_token_is_an_error_and_no_more(model: Model) -> None:
     chain = chain_of(model)
     (wrong, *_) = model.tokens(b"xyz")
     for token in (wrong, model.end, -1, model.size, 2**31 - 1, -(2**31)):
-        chain.accept(token)
+        accept(chain, token)
         error = error_in(chain)
         assert isinstance(error, llgx.TokenRejected)
         assert error.token == token
         assert f"token {token} is not allowed after 0 tokens" in str(error)
         assert Left(chain.sampler, np.zeros(model.size, np.float32)).ids() == [model.end]
-        chain.accept(wrong)  # and goes on being one
+        accept(chain, wrong)  # and goes on being one
         assert Left(chain.sampler, np.zeros(model.size, np.float32)).ids() == [model.end]
-        chain.reset()
+        llama_cpp.llama_sampler_reset(chain.sampler)
         assert error_in(chain) is None
     chain.close()
 
@@ -135,7 +140,7 @@ def test_nothing_is_left_to_choose(model: Model) -> None:
     logits = np.full(model.size, NO_LOGIT, np.float32)
     assert Left(chain.sampler, logits).ids() == [model.end]
     assert error_in(chain) is None  # nothing was chosen yet
-    chain.accept(model.end)
+    accept(chain, model.end)
     error = error_in(chain)
     assert type(error) is llgx.LlgxError
     assert "after 0 tokens could be chosen" in str(error)
@@ -146,11 +151,11 @@ def test_an_end_that_was_excluded_still_ends_a_whole_text(model: Model) -> None:
     chain = chain_of(model)
     for token in model.tokens(b"ab"):
         if token in Left(chain.sampler, np.zeros(model.size, np.float32)).ids():
-            chain.accept(token)
+            accept(chain, token)
     while model.end not in (left := Left(chain.sampler, np.zeros(model.size, np.float32)).ids()):
-        chain.accept(left[0])
+        accept(chain, left[0])
     assert Left(chain.sampler, np.full(model.size, NO_LOGIT, np.float32)).ids() == [model.end]
-    chain.accept(model.end)
+    accept(chain, model.end)
     assert error_in(chain) is None
     chain.close()
 
@@ -159,7 +164,7 @@ def test_a_single_candidate_is_a_question(model: Model) -> None:
     chain = chain_of(model)
     (wrong, *_) = model.tokens(b"xyz")
     assert Left(chain.sampler, [0.0], [wrong]).ids() == []
-    chain.accept(wrong)
+    accept(chain, wrong)
     assert isinstance(error_in(chain), llgx.TokenRejected)  # not that nothing was left
     chain.close()
 
@@ -168,10 +173,10 @@ def test_the_constraint_is_lifted(model: Model, capsys: pytest.CaptureFixture[st
     grammar = llgx.LlamaGrammar.from_string('root ::= "ab"', on_error="continue")
     chain = chain_of(model, grammar)
     (wrong, *_) = model.tokens(b"xyz")
-    chain.accept(wrong)
+    accept(chain, wrong)
     logits = np.linspace(-3, 3, model.size, dtype=np.float32)
     assert len(Left(chain.sampler, logits).ids()) == model.size
-    chain.accept(wrong)
+    accept(chain, wrong)
     chain.close()
 
 
@@ -181,9 +186,9 @@ def test_clones_go_their_own_way(model: Model) -> None:
     zeros = np.zeros(model.size, np.float32)
     clone = chain.clone()
     before = Left(chain.sampler, zeros).ids()
-    clone.accept(before[0])
+    accept(clone, before[0])
     assert Left(chain.sampler, zeros).ids() == before
-    clone.accept(wrong)
+    accept(clone, wrong)
     again = clone.clone()
     for chained in (clone, again):
         assert isinstance(error_in(chained), llgx.TokenRejected)
@@ -197,7 +202,7 @@ def test_the_chain_outlives_the_model(vocabulary_dir: Path) -> None:
     model = Model(vocabulary_dir / "ggml-vocab-llama-spm.gguf")
     chain = chain_of(model)
     clone = chain.clone()
-    chain.accept(-1)
+    accept(chain, -1)
     model.close()
     chain.close()
     clone.close()
@@ -214,7 +219,7 @@ def test_grammars_that_a_pattern_begins(model: Model) -> None:
     grammar = LlamaGrammar.from_string('root ::= "go" [0-9]')
     chain.add_grammar_lazy_patterns(model, grammar, [r"[\s\S]*?(go[\s\S]*)"], [])
     for token in model.tokens(b"hello, go") + model.tokens(b"go"):
-        chain.accept(token)
+        accept(chain, token)
     assert isinstance(error_in(chain), llgx.TokenRejected)
     chain.close()
     hooks.remove_hook("test")
