@@ -22,7 +22,7 @@ from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
 
 import llgx
 from llgx import LlamaGrammar
-from llgx.llama import hooks
+from llgx.llama import gbnf_guard, hooks
 from llgx.llama.gbnf_guard import check_gbnf
 from llgx.llama.gbnf_probe import is_followed
 from llgx.llama.sampler import samplers_of
@@ -313,7 +313,7 @@ CRASHES = {
     "no root": ('x ::= "a"', "root"),
     "left-recursive": ('root ::= root "a" | "b"', "left-recursive"),
     "undefined": ("root ::= foo", "line 1, column 10"),
-    "huge": ('root ::= "a"{2000000000,2147483647}', "too high"),
+    "huge": ('root ::= "a"{2000000000,2147483647}', "too high|gigabytes"),
     "bad escape": (r'root ::= "\xZZ"', "line 1"),
     "underscore": ("root ::= a_b\na_b ::= [x]", "llama.cpp cannot read"),
     "deep": ("root ::= " + 20_000 * "(" + '"a"' + 20_000 * ")", "overflow"),
@@ -386,6 +386,17 @@ def test_a_sampler_that_follows_nothing_is_found_out(
         sampler = llama_cpp.llama_sampler_init_temp(1.0)
     assert is_followed(sampler, vocab, text) is followed
     llama_cpp.llama_sampler_free(sampler)
+
+
+@pytest.mark.parametrize("times", ["{2000000000,2147483647}", "{0,2147483647}", "{99999999}"])
+def test_early_versions_write_out_every_repetition(
+    times: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They did not come back from these, where later ones refuse or repeat without an end."""
+    monkeypatch.setattr(gbnf_guard, "answers_null", lambda: False)
+    with pytest.raises(llgx.GrammarError, match="gigabytes"):
+        check_gbnf(f'root ::= "a"{times}')
+    check_gbnf('root ::= "a"{3000} [b]{0,5000} "c"{2,}')
 
 
 @pytest.mark.parametrize("mark", ["<", '"\\"', "[\\[", "[", "(", "{1", "\\", '"[<{'])

@@ -26,6 +26,7 @@ from llgx.errors import GrammarError, LimitError
 from llgx.gbnf.parser import parse
 from llgx.grammar import Grammar
 from llgx.limits import DEFAULT_LIMITS
+from llgx.llama.gbnf_probe import answers_null
 from llgx.llama.gbnf_recursion import endless_rule, ways_to_begin
 
 __all__ = ["check_gbnf", "refused_by_llama_cpp"]
@@ -37,7 +38,7 @@ _RULES: Final = 5_000
 
 # What it writes out of repetitions, in characters and references: a gigabyte takes five times this.
 _ELEMENTS: Final = 10_000_000
-# What it repeats more often than this is refused, or repeated without an end.
+# What it repeats more often than this is refused, or repeated without an end; early versions do it.
 _TIMES: Final = 2000
 # 65,536 stacks that differ are made in half a minute, and twice as many in four times that.
 _WAYS: Final = 1_000_000
@@ -152,6 +153,8 @@ def _times(text: str, match: re.Match[str]) -> tuple[int, int | None]:
                 text=text,
                 offset=match.start(),
             )
+    if not answers_null():
+        return least, most  # early versions write out all of them
     # It refuses more, and takes more at most for no bound.
     return min(least, _TIMES), most if most is not None and most <= _TIMES else None
 
