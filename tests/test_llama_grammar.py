@@ -399,6 +399,25 @@ def test_early_versions_write_out_every_repetition(
     check_gbnf('root ::= "a"{3000} [b]{0,5000} "c"{2,}')
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'root ::= a root | "y"\na ::= b\nb ::= "z" |',
+        'root ::= ("a"?)* "b"',
+        'root ::= "x" a\na ::= ("a" | )+ "b"',
+    ],
+)
+def test_recursion_that_early_versions_do_not_come_back_from(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Segmentation faults of 0.3.8."""
+    check_gbnf(text)
+    monkeypatch.setattr(gbnf_guard, "answers_null", lambda: False)
+    with pytest.raises(llgx.GrammarError, match="left-recursive"):
+        check_gbnf(text)
+    check_gbnf('root ::= ("a" | "b"?)? "b" x*\nx ::= "c" x | "d"')
+
+
 @pytest.mark.parametrize("mark", ["<", '"\\"', "[\\[", "[", "(", "{1", "\\", '"[<{'])
 def test_gbnf_that_is_not_closed_is_looked_at_once(mark: str) -> None:
     """Not once for each mark: these took minutes. A round of all is as long as a few seconds."""

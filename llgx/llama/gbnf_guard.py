@@ -135,7 +135,7 @@ def check_gbnf(text: str, tokens: int | None = None) -> None:
                 offset=match.start(),
             )
 
-    _check_rules(text)
+    _check_rules(text, is_early=not answers_null())
 
 
 def _times(text: str, match: re.Match[str]) -> tuple[int, int | None]:
@@ -173,7 +173,7 @@ def _written(length: int, least: int, most: int | None) -> tuple[int, int]:
 
 
 @functools.lru_cache(maxsize=64)
-def _check_rules(text: str) -> None:
+def _check_rules(text: str, *, is_early: bool) -> None:
     """Raise :class:`GrammarError` for what llgx cannot read, which llama.cpp cannot either, and for
     recursion that llama.cpp does not come back from."""
     try:
@@ -183,7 +183,7 @@ def _check_rules(text: str) -> None:
     except GrammarError as error:
         error.hint(other_door(text, "gbnf"))
         raise
-    endless = endless_rule(source)
+    endless = endless_rule(source, always=is_early)
     if endless is not None:
         rule = source.rules[endless]
         raise GrammarError(

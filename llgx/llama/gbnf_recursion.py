@@ -24,14 +24,22 @@ __all__ = ["endless_rule", "ways_to_begin"]
 _MANY: Final = 10**18
 
 
-def endless_rule(source: Source) -> int | None:
-    """A rule that ``root`` needs and that begins with itself, something coming after; or None."""
+def endless_rule(source: Source, *, always: bool = False) -> int | None:
+    """A rule that ``root`` needs and that begins with itself, something coming after; or None.
+
+    ``always`` also where nothing comes after, or what is repeated may be empty: early versions of
+    llama.cpp, which keep no account of the stacks that they have seen, do not come back from those.
+    """
     graph = _Beginnings(source)
     needed = graph.needed()
+    if always:
+        for rule in sorted(needed):
+            if any(map(graph.repeats_nothing, postorder([source.rules[rule].body]))):
+                return rule
     for component in graph.components():
         members = set(component)
         if not any(
-            grows and after in members
+            (grows or always) and after in members
             for node in component
             for after, grows in graph.after(node, graph.may_be_empty)
         ):
@@ -99,6 +107,10 @@ class _Beginnings:
     def may_be_empty(self, node: Node) -> bool:
         """Whether ``node`` may be the empty text."""
         return node in self._empty
+
+    def repeats_nothing(self, node: Node) -> bool:
+        """Whether ``node`` repeats what may be the empty text, without an end."""
+        return isinstance(node, Loop) and node.high is None and node.item in self._empty
 
     def is_empty_at_sight(self, node: Node) -> bool:
         """Whether llama.cpp knows that ``node`` may be the empty text: by an alternative that is
