@@ -87,8 +87,8 @@ cdef struct Context:
     bint starved             # the last ``apply`` left nothing
 
 
-# Held for a few instructions, by Python with the GIL; none of them leaves anything to be mended in a
-# process that is forked meanwhile.
+# Held for a few instructions, by Python with the GIL; none of them leaves anything to be mended in
+# a process that is forked meanwhile.
 cdef PyThread_type_lock _lock = PyThread_allocate_lock()
 
 if _lock == NULL:
