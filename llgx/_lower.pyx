@@ -198,9 +198,12 @@ cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0:
         node = regex_not(rx, regex_lower(rx, tree.item, memo, depth + 1))
     elif kind is Repeat:
         node = regex_lower(rx, tree.item, memo, depth + 1)
-        high = NONE if tree.high is None else tree.high
-        if tree.low < 0 or tree.low >= NONE or high < tree.low or high > NONE:
+        if tree.low < 0 or (tree.high is not None and tree.high < tree.low):
             raise ValueError(f"repeat bounds {tree.low}, {tree.high} out of range")
+        if tree.low >= NONE:
+            raise GrammarError("a regex asks for more than 4 billion times the same")
+        # More than 4 billion times is as good as any number of times.
+        high = NONE if tree.high is None or tree.high > NONE else tree.high
         node = regex_repeat(rx, node, tree.low, high)
     elif kind is Remainder:
         node = _lower_remainder(rx, tree)

@@ -143,10 +143,11 @@ class _Beginning:
         self._copies: dict[ir.Symbol, ir.Symbol] = {}
         self._todo: list[tuple[ir.RuleRef, ir.RuleRef]] = []
         self._empty: set[int] = set()
+        self._empty_terminals: dict[int, bool] = {}
 
     def of(self, start: ir.RuleRef) -> ir.RuleRef:
         """A rule for the texts of ``start``."""
-        self._find_empty()
+        self._find_empty(start.index)
         first = self._copy(start)
         while self._todo:
             source, copy = self._todo.pop()
@@ -166,12 +167,22 @@ class _Beginning:
         self._rules.append(ir.Rule("", bodies))
         return ir.RuleRef(len(self._rules) - 1)
 
-    def _find_empty(self) -> None:
-        """The rules without a parameter that derive the empty text."""
+    def _find_empty(self, start: int) -> None:
+        """The rules without a parameter that derive the empty text, of those below ``start``: the
+        grammar may hold very many others."""
+        below = {start: None}
+        todo = [start]
+        while todo:
+            for body in self._rules[todo.pop()].productions:
+                for symbol in body.symbols:
+                    if isinstance(symbol, ir.RuleRef) and symbol.index not in below:
+                        below[symbol.index] = None
+                        todo.append(symbol.index)
         changed = True
         while changed:
             changed = False
-            for index, rule in enumerate(self._rules):
+            for index in reversed(below):
+                rule = self._rules[index]
                 if index in self._empty or rule.parametric:
                     continue
                 if any(all(map(self._is_empty, body.symbols)) for body in rule.productions):
@@ -181,8 +192,12 @@ class _Beginning:
     def _is_empty(self, symbol: ir.Symbol) -> bool:
         if isinstance(symbol, ir.RuleRef):
             return symbol.index in self._empty
-        terminal = self._terminals[symbol.index]
-        return terminal.tokens is None and _matches_empty(terminal.regex)
+        known = self._empty_terminals.get(symbol.index)
+        if known is None:
+            terminal = self._terminals[symbol.index]
+            known = terminal.tokens is None and _matches_empty(terminal.regex)
+            self._empty_terminals[symbol.index] = known
+        return known
 
     def _copy(self, symbol: ir.Symbol) -> ir.Symbol:
         found = self._copies.get(symbol)

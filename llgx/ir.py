@@ -122,6 +122,10 @@ class GrammarIR:
 
     def check(self) -> None:
         """Raise ``ValueError`` where an invariant of the module does not hold. Linear."""
+        _check_kinds("rule", self.rules, Rule)
+        _check_kinds("terminal", self.terminals, Terminal)
+        for rule in self.rules:
+            _check_kinds("production", rule.productions, Production)
         if not 0 <= self.start < len(self.rules):
             raise ValueError(f"start rule {self.start} out of range")
         if self.rules[self.start].parametric:
@@ -209,6 +213,14 @@ def parts_of(regex: Regex) -> tuple[Regex, ...]:
     if isinstance(regex, Concat | Alternation | Intersection):
         return regex.items
     return (regex.item,) if isinstance(regex, Complement | Repeat) else ()
+
+
+def _check_kinds(what: str, items: object, kind: type) -> None:
+    if type(items) is not list:
+        raise ValueError(f"{what}s are a list, not {items!r:.60}")
+    for item in items:
+        if type(item) is not kind:
+            raise ValueError(f"{item!r:.60} is no {what}")
 
 
 def _check_count(what: str, count: int | None) -> None:

@@ -7,8 +7,11 @@ changes which text a grammar accepts. All counts are deterministic: no limit is 
 from __future__ import annotations
 
 import dataclasses
+from typing import Final
 
 __all__ = ["DEFAULT_LIMITS", "DEFAULT_SHORTCUTS", "Limits", "Shortcuts"]
+
+_MOST: Final = 1 << 62
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ class Limits:
             value = getattr(self, field.name)
             if type(value) is not int:
                 raise TypeError(f"Limits.{field.name} is an int, not {type(value).__name__}")
-            if value < 0:
+            if not 0 <= value < _MOST:
                 raise ValueError(f"Limits.{field.name} cannot be {value}")
 
 

@@ -474,3 +474,34 @@ def test_many_searches_for_a_match_go_where_more_of_them_are_done(
     assert llgx.Matcher(compiled).match_bytes(text) == (len(text), True)
     text = json.dumps("ab12bc12ca12a2" + "x" * 46).encode()
     assert not llgx.Matcher(compiled).match_bytes(text)[1]
+
+
+@pytest.mark.parametrize(
+    "ir",
+    [
+        GrammarIR([None], [], 0),  # type: ignore[list-item]
+        GrammarIR(["x"], [], 0),  # type: ignore[list-item]
+        GrammarIR([Rule("s", [None])], [], 0),  # type: ignore[list-item]
+        GrammarIR([Rule("s", [Production(())])], [None], 0),  # type: ignore[list-item]
+        GrammarIR(None, [], 0),  # type: ignore[arg-type]
+    ],
+    ids=range(5),
+)
+def test_descriptions_of_other_things_are_refused(ir: GrammarIR) -> None:
+    with pytest.raises(ValueError, match=r"is no|are a list"):
+        llgx.Grammar.from_ir(ir)
+
+
+@pytest.mark.parametrize("bound", [2**32, 2**63 - 1, 10**400], ids=["32", "63", "long"])
+def test_bounds_beyond_any_text_are_none(vocabulary: llgx.Vocabulary, bound: int) -> None:
+    """A schema made from a type of 64 bits says so, and means that there is no bound."""
+    schema = {"type": "string", "maxLength": bound, "pattern": "^a"}
+    matcher = llgx.Matcher(llgx.Grammar.from_json_schema(schema).compile(vocabulary))
+    assert matcher.match_bytes(b'"' + b"a" * 500 + b'"') == (502, True)
+    with pytest.raises(llgx.GrammarError, match="4 billion times"):
+        llgx.Grammar.from_json_schema({"type": "string", "minLength": bound}).compile(vocabulary)
+
+
+def test_limits_have_a_limit() -> None:
+    with pytest.raises(ValueError, match="mask_cache_bytes"):
+        llgx.Limits(mask_cache_bytes=2**64)

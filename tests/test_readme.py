@@ -94,3 +94,9 @@ def test_code_map_names_existing_files() -> None:
     assert paths
     for path in paths:
         assert (ROOT / path).exists(), path
+
+
+def test_code_map_names_all_modules() -> None:
+    modules = [*(ROOT / "llgx").glob("*.py"), *(ROOT / "llgx").glob("*.pyx")]
+    names = [f"llgx/{path.name}" for path in modules if path.name != "__init__.py"]
+    assert [name for name in names if f"`{name}`" not in README] == []
