@@ -22,6 +22,7 @@ found up to that byte.
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport qsort
+from libc.string cimport memmove
 
 from llgx._endless cimport shape_leaves
 from llgx._engine cimport (
@@ -33,7 +34,7 @@ from llgx._inside cimport (
 from llgx._lexer cimport (
     DEAD, NO_SET, TAIL_NONE, LoopKey, lexer_loop, lexer_step, lexer_twin, set_t, state_t,
 )
-from llgx._memory cimport FAULT_MEMORY, NONE, fault_set, words_push
+from llgx._memory cimport FAULT_MEMORY, NONE, Words, fault_set, words_push
 from llgx._regex cimport (
     ALT_KIND, AND_KIND, BYTES_KIND, CONCAT_KIND, EPSILON, EPSILON_KIND, LITERAL_KIND, NOT_KIND,
     Regex, node_t, regex_words,
@@ -55,6 +56,42 @@ cdef struct Rest:        # what comes after a part of a word
     const Rest* after
 
 
+cdef bint _begins_open(const Regex* rx, node_t node, uint32_t depth) noexcept nogil:
+    """Whether some match of ``node`` begins with what is no text and no set of bytes."""
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef uint32_t i
+    if words[0] == CONCAT_KIND and depth < DEEPEST:
+        return _begins_open(rx, words[1], depth + 1)
+    if words[0] == ALT_KIND and depth < DEEPEST:
+        for i in range(1, rx.nodes.entries[node].length):
+            if _begins_open(rx, words[i], depth + 1):
+                return True
+        return False
+    return words[0] != LITERAL_KIND and words[0] != BYTES_KIND and words[0] != EPSILON_KIND
+
+
+cdef bint _leaves_open(const Engine* engine, state_t state) noexcept nogil:
+    """Whether what complements leave out of a state begins like a pattern: then it and its twin may
+    part nearly everywhere, and walking one of them is less than walking both."""
+    cdef const Regex* rx = &engine.lexer.rx
+    cdef const uint32_t* words = engine.lexer.vectors.entries[state].words
+    cdef const uint32_t* parts
+    cdef uint32_t i, j
+    cdef node_t head
+    for i in range(1, engine.lexer.vectors.entries[state].length, 2):
+        head = words[i]
+        if rx.info[head].kind == CONCAT_KIND:
+            head = regex_words(rx, head)[1]
+        if rx.info[head].kind != AND_KIND:
+            continue
+        parts = regex_words(rx, head)
+        for j in range(1, rx.nodes.entries[head].length):
+            if rx.info[parts[j]].kind == NOT_KIND \
+                    and _begins_open(rx, regex_words(rx, parts[j])[1], 0):
+                return True
+    return False
+
+
 cdef bint difference_is_asked(Engine* engine, uint32_t where, state_t state) noexcept nogil:
     """Whether the mask of a (site, state) is to be made of that of its twin."""
     cdef state_t twin
@@ -64,7 +101,8 @@ cdef bint difference_is_asked(Engine* engine, uint32_t where, state_t state) noe
     twin = lexer_twin(&engine.lexer, state)
     return twin != NONE and twin != DEAD and engine.fault.code == 0 \
         and engine.lexer.states[state].excluding \
-        and engine.lexer.states[state].eager == engine.lexer.states[twin].eager
+        and engine.lexer.states[state].eager == engine.lexer.states[twin].eager \
+        and not _leaves_open(engine, state)
 
 
 # --------------------------------------------------------------------------- words
@@ -208,13 +246,38 @@ cdef bint _is_found(const Engine* engine, uint32_t word) noexcept nogil:
     return low < engine.words_found.size and engine.words_found.at[low] == word
 
 
+cdef void _forget_before(Engine* engine, uint32_t word) noexcept nogil:
+    """Take out the words, which are sorted, below ``word``."""
+    cdef Words* found = &engine.words_found
+    cdef size_t low = 0, high = found.size, middle
+    while low < high:
+        middle = (low + high) >> 1
+        if found.at[middle] < word:
+            low = middle + 1
+        else:
+            high = middle
+    if low:
+        memmove(found.at, found.at + low, (found.size - low) * sizeof(uint32_t))
+        found.size -= low
+
+
+cdef bint _notes(const Engine* engine, size_t begin, uint32_t node) noexcept nogil:
+    """Whether, from ``begin`` on, everything below ``node`` is noted."""
+    cdef size_t i
+    for i in range(begin, engine.words_found.size):
+        if engine.words_found.at[i] == (node << 1 | OPEN):
+            return True
+    return False
+
+
 cdef uint32_t _enter(
     Engine* engine, const Trie* trie, uint32_t node, state_t state, state_t twin
 ) noexcept nogil:
     """How to walk the children of ``node``, reached in the two states."""
     cdef uint32_t loop
     cdef LoopKey key
-    cdef size_t before = engine.words_found.size
+    cdef size_t before
+    cdef bint is_open
     if engine.lexer.states[state].twin != twin or engine.lexer.states[state].accept != NO_SET \
             or engine.lexer.states[twin].accept != NO_SET:
         return FREE
@@ -223,8 +286,13 @@ cdef uint32_t _enter(
             or engine.lexer.loops[loop].split or engine.lexer.loops[loop].high != NONE:
         return FREE
     key = engine.lexer.loops[loop].key
-    if not _follow_all(engine, trie, node, state, &key):
-        engine.words_found.size = before
+    # Nodes come in the order of the walk: those noted before this one are done with. Without this,
+    # each of the nodes of a pattern would sort what all the others have left.
+    _forget_before(engine, node << 1)
+    before = engine.words_found.size
+    is_open = not _follow_all(engine, trie, node, state, &key) or _notes(engine, before, node)
+    if is_open:
+        engine.words_found.size = before  # all children are looked at, and note theirs
         return FREE
     if engine.words_found.size > before:
         qsort(engine.words_found.at, engine.words_found.size, sizeof(uint32_t), &_compare)
