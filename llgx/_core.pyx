@@ -28,7 +28,7 @@ from llgx._earley cimport parser_scan, row_state, row_t
 from llgx._engine cimport Engine, Place, child_place
 from llgx._exact cimport exact_accepts, exact_ends, exact_step, exact_terminals
 from llgx._lexer cimport DEAD, NO_SET, lexer_step, lexer_tail, set_t, state_t
-from llgx._mask cimport engine_accepts, engine_reread, engine_step
+from llgx._mask cimport engine_accepts, engine_ends, engine_reread, engine_step
 from llgx._mask_buffer cimport mask_open, mask_stride
 from llgx._memory cimport NONE, Words, words_free, words_push
 from llgx._open cimport Climb, climb_begin, climb_free, climb_from
@@ -260,7 +260,16 @@ cdef class Matcher:
             complete = exact_ends(&self.grammar.engine, step.row) \
                 and step_accepts(self.program, step)
         else:
-            complete = step.state == (DEAD | FRESH) and step_accepts(self.program, step)
+            complete = step_accepts(self.program, step) and (
+                step.state == (DEAD | FRESH)
+                or (
+                    self.grammar.engine.parser.conds != NULL
+                    and engine_ends(
+                        &self.grammar.engine, step.row, step.state & STATE,
+                        step.state & FRESH != 0
+                    )
+                )
+            )
         if not complete and self.grammar.engine.scopes != NULL:
             complete = scopes_are_complete(
                 &self.grammar.engine, step.row, step.state & STATE, step.state & FRESH != 0,

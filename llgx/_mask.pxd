@@ -21,6 +21,7 @@ cdef bint engine_reread(
 cdef bint engine_follow(
     Engine* engine, row_t* row, set_t emitted, state_t* state, bint* fresh
 ) noexcept nogil
+cdef bint engine_ends(Engine* engine, row_t row, state_t state, bint fresh) noexcept nogil
 cdef bint engine_accepts(Engine* engine, row_t row, state_t state, bint fresh) noexcept nogil
 cdef int engine_fill(
     Engine* engine, row_t row, state_t state, uint64_t* bits

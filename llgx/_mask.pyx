@@ -265,6 +265,21 @@ cdef bint engine_step(
     return True
 
 
+cdef bint engine_ends(Engine* engine, row_t row, state_t state, bint fresh) noexcept nogil:
+    """Whether no byte can follow, though the lexer could go on: guards may refuse every lexeme."""
+    cdef uint32_t i
+    cdef row_t at
+    cdef state_t target
+    cdef bint begins
+    for i in range(engine.lexer.rx.class_count):
+        at = row
+        target = state
+        begins = fresh
+        if engine_step(engine, &at, &target, &begins, engine.lexer.rx.sample[i]):
+            return False
+    return engine.fault.code == 0
+
+
 cdef bint engine_accepts(Engine* engine, row_t row, state_t state, bint fresh) noexcept nogil:
     """Whether the text so far is complete."""
     cdef set_t emitted

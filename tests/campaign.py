@@ -305,12 +305,12 @@ def compare_walk(walk: Walk, configurations: Sequence[Configuration] = ALL_CONFI
     grammar = llgx.Grammar.from_ir(walk.ir)
     try:
         grammar.compile(vocabulary)
-    except llgx.GrammarError as error:
+    except (llgx.GrammarError, llgx.VocabularyError) as error:
         if "beyond the vocabulary" in str(error) or "is spelled" in str(
             error
         ):  # of a walk that lost tokens when it was reduced
             raise EmptyLanguageError(str(error)) from error
-        # Guards may leave no way to begin, which the engine says where it sees it at once.
+        # Guards, or the tokens, may leave no way to begin: the engine says so where it sees it.
         if twin.mask():
             raise Disagreement(f"the engine refuses what the twin begins: {error}") from error
         return 1

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import llgx
 from llgx.ir import (
+    ByteSet,
     Complement,
     Condition,
     GrammarIR,
@@ -408,3 +409,20 @@ def test_configurations_cover_every_switch() -> None:
     off = llgx.Shortcuts(**dict.fromkeys(names, False))
     assert any(c.shortcuts == off for c in ALL_CONFIGURATIONS)
     assert isinstance(ALL_CONFIGURATIONS[0], Configuration)
+
+
+def test_guards_that_refuse_all_that_could_follow_end_the_text() -> None:
+    """Found by a walk: the lexer could go on, but no lexeme leads anywhere."""
+    never = Condition("bit_count_eq", 0, 62, 2)
+    letter = Terminal("LETTER", ByteSet(sum(1 << byte for byte in b"abc")))
+    rules = [
+        Rule(
+            "start",
+            [Production((TerminalRef(0), RuleRef(1, ParamExpr("const")))), Production(())],
+        ),
+        Rule("never", [Production((), never)], parametric=True),
+    ]
+    vocabulary = llgx.Vocabulary.from_tokens([b"a", b"b", b""], eog=[2])
+    matcher = llgx.Matcher(llgx.Grammar.from_ir(GrammarIR(rules, [letter], 0)).compile(vocabulary))
+    assert matcher.allowed_tokens() == [2]
+    assert matcher.stop_reason == "complete"
