@@ -30,6 +30,11 @@ _COMPARED = 100_000
 class LlgxError(Exception):
     """Base of all errors that llgx raises itself."""
 
+    def within(self, place: str) -> LlgxError:
+        """The same error, said to be in ``place``, a part of what was given."""
+        self.args = (f"{place}: {self}",)
+        return self
+
 
 class GrammarError(LlgxError, ValueError):
     """A grammar or regex is malformed, or asks for what llgx does not do.

@@ -21,7 +21,7 @@ from llgx.arguments import check_flag, check_limits, check_maximum, check_text, 
 from llgx.cache import SCHEMA_CACHE, fixed_size, schema_key
 from llgx.choices import compile_choices, compile_regex
 from llgx.doors import other_door
-from llgx.errors import GrammarError, LimitError
+from llgx.errors import GrammarError, LimitError, LlgxError
 from llgx.forks import guarded
 from llgx.ir import GrammarIR
 from llgx.lark import Library, compile_grammars, compile_lark, read_grammars
@@ -245,10 +245,12 @@ class Grammar:
         }
         for name in ("at_least_one", "stop_after_first"):
             check_flag(options[name], name)
-        contents = {
-            id(tag): cls._content(tag, request.patterns.get(place), limits)
-            for place, tag in enumerate(request.tags)
-        }
+        contents = {}
+        for place, tag in enumerate(request.tags):
+            try:
+                contents[id(tag)] = cls._content(tag, request.patterns.get(place), limits)
+            except LlgxError as error:
+                raise error.within(f"tag {place + 1}") from None
         ir = compile_structural_tags(
             request.tags,
             lambda tag: contents[id(tag)],

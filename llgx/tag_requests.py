@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from llgx.errors import GrammarError
+from llgx.errors import GrammarError, suggestion
 from llgx.structural_tag import Part, StructuralTag
 
 __all__ = ["TagRequest", "read_tag_request"]
@@ -65,23 +65,34 @@ def _read_tags(tags: Any, triggers: Any, options: dict[str, Any]) -> TagRequest:
         raise TypeError("triggers are a list")
     result: list[StructuralTag] = []
     patterns: dict[int, str] = {}
-    for tag in tags:
+    for number, tag in enumerate(tags, start=1):
         if isinstance(tag, StructuralTag):
             result.append(tag)
             continue
         if not isinstance(tag, Mapping):
             raise TypeError(f"a structural tag is a StructuralTag or a dict, not {tag!r:.80}")
-        fields = _with_content(tag)
-        for key in ("begin", "end"):
-            if key not in fields:
-                raise GrammarError(f"a structural tag has no {key!r}")
-        pattern = fields.pop("regex", None)
+        try:
+            fields, pattern = _read_tag(tag)
+            result.append(StructuralTag(**fields))
+        except GrammarError as error:
+            raise error.within(f"tag {number}") from None
         if pattern is not None:
-            if fields.get("grammar") is not None or fields.get("schema") is not None:
-                raise GrammarError("a structural tag has a grammar, a schema or a regex")
-            patterns[len(result)] = pattern
-        result.append(StructuralTag(**fields))
+            patterns[len(result) - 1] = pattern
     return TagRequest(result, list(triggers), options, patterns)
+
+
+def _read_tag(tag: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """The fields of a tag, and the regex that it has instead of a grammar."""
+    fields = _with_content(tag)
+    for key in ("begin", "end"):
+        if key not in fields:
+            raise GrammarError(f"a structural tag has no {key!r}")
+    pattern = fields.pop("regex", None)
+    if pattern is not None and (
+        fields.get("grammar") is not None or fields.get("schema") is not None
+    ):
+        raise GrammarError("a structural tag has a grammar, a schema or a regex")
+    return fields, pattern
 
 
 def _with_content(tag: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,4 +127,5 @@ def _with_content(tag: Mapping[str, Any]) -> dict[str, Any]:
 def _only(given: Iterable[str], known: Iterable[str | None], what: str) -> None:
     unknown = sorted(set(given) - set(known))
     if unknown:
-        raise GrammarError(f"{what} has no {unknown[0]!r}")
+        near = suggestion(unknown[0], [name for name in known if name is not None])
+        raise GrammarError(f"{what} has no {unknown[0]!r}{near}")

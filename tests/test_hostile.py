@@ -505,3 +505,11 @@ def test_bounds_beyond_any_text_are_none(vocabulary: llgx.Vocabulary, bound: int
 def test_limits_have_a_limit() -> None:
     with pytest.raises(ValueError, match="mask_cache_bytes"):
         llgx.Limits(mask_cache_bytes=2**64)
+
+
+@pytest.mark.parametrize(
+    "regex", ["a{2000000000}", "(" * 600 + "a" + ")" * 600], ids=["count", "deep"]
+)
+def test_limits_of_regexes_are_placed(regex: str) -> None:
+    with pytest.raises(llgx.LimitError, match="line 2, column 4: "):
+        llgx.Grammar.from_lark(f"start: A\nA: /{regex}/")

@@ -472,3 +472,20 @@ def test_content_may_be_deep() -> None:
 def test_an_empty_trigger_is_no_trigger() -> None:
     with pytest.raises(llgx.GrammarError, match="starts with none of the triggers ''"):
         llgx.Grammar.from_structural_tags([StructuralTag("<f>", "</f>", trigger="")])
+
+
+@pytest.mark.parametrize(
+    ("tag", "message"),
+    [
+        ({"bgin": "<b>", "end": "</b>"}, r"tag 2: .* has no 'bgin' \(did you mean 'begin'\?\)"),
+        ({"begin": "<b>"}, "tag 2: a structural tag has no 'end'"),
+        ({"begin": "<b>", "end": "</b>", "schema": {"type": "x"}}, "tag 2: / .*'x' is not"),
+        ({"begin": "<b>", "end": "</b>", "regex": "(a"}, "tag 2: line 1, column 1: this group"),
+        ({"begin": "<b>", "end": "</b>", "grammar": "root = x"}, "tag 2: line 1, column"),
+        ({"begin": "<b>", "end": "</b>", "content": {"type": "xml"}}, "tag 2: the content 'xml'"),
+    ],
+    ids=range(6),
+)
+def test_errors_say_which_tag(tag: dict[str, Any], message: str) -> None:
+    with pytest.raises(llgx.LlgxError, match=message):
+        llgx.Grammar.from_structural_tags([{"begin": "<a>", "end": "</a>", "schema": {}}, tag])

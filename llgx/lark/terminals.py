@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from llgx import ir
-from llgx.errors import GrammarError, suggestion
+from llgx.errors import GrammarError, LimitError, suggestion
 from llgx.lark import ast
 from llgx.lark.cursor import mixed_case
 from llgx.lark.regex_object import regex_object
@@ -256,14 +256,17 @@ class TerminalCompiler:
         # Where any byte may occur, characters are bytes unless the regex asks for Unicode itself.
         bytewise = invalid_utf8 and "u" not in node.flags
         text, place, _ = self._sources.locate(node.begin)
-        return parse(
-            node.pattern,
-            flags=node.flags + "-u" if bytewise else node.flags,
-            text=text,
-            offset=place + 1,
-            limits=self._limits,
-            invalid_utf8=invalid_utf8,
-        )
+        try:
+            return parse(
+                node.pattern,
+                flags=node.flags + "-u" if bytewise else node.flags,
+                text=text,
+                offset=place + 1,
+                limits=self._limits,
+                invalid_utf8=invalid_utf8,
+            )
+        except LimitError as error:
+            raise self._sources.limit_error(error.message, node.begin, error.limit) from None
 
     def _object(self, node: ast.RegexObject) -> _Measured:
         found = self._objects.get(node.value)
