@@ -25,10 +25,9 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 
-from llgx.forks import after_fork
+from llgx.llama._llama_h cimport Candidate, Candidates, Sampler, init_t
 
-cdef extern from "<stdbool.h>" nogil:
-    ctypedef bint c_bool "bool"
+from llgx.forks import after_fork
 
 cdef extern from "Python.h" nogil:
     PyThread_type_lock PyThread_allocate_lock()  # Cython's own declarations ask for the GIL
@@ -42,23 +41,8 @@ cdef extern from *:
 
 # ------------------------------------------------------------------- llama.h
 
-cdef struct Candidate:       # llama_token_data
-    int32_t id
-    float logit
-    float p
-
-cdef struct Candidates:      # llama_token_data_array
-    Candidate* data
-    size_t size
-    int64_t selected         # a place in ``data``, or -1
-    c_bool sorted
-
-cdef struct Sampler:         # llama_sampler
-    const void* interface
-    void* context
-
 cdef struct Functions:       # llama_sampler_…
-    Sampler* (*init)(const void* interface, void* context) noexcept nogil
+    init_t init
     void (*apply)(Sampler* sampler, Candidates* candidates) noexcept nogil
     void (*accept)(Sampler* sampler, int32_t token) noexcept nogil
     void (*reset)(Sampler* sampler) noexcept nogil

@@ -40,11 +40,9 @@ from llgx._sequence cimport (
     Program, Step, mask_words, program_acquire, program_release, step_advance, step_begin,
     step_mask, steps_reserve,
 )
+from llgx.llama._llama_h cimport Candidate, Candidates, Sampler, init_t
 
 from llgx.forks import after_fork, before_grammars
-
-cdef extern from "<stdbool.h>" nogil:
-    ctypedef bint c_bool "bool"
 
 cdef extern from "Python.h" nogil:
     int Py_AddPendingCall(int (*call)(void*) noexcept, void* argument)
@@ -68,25 +66,6 @@ cdef extern from *:
     """
     void* interface "llgx_interface"[24]
     uint32_t lowest_bit "llgx_lowest_bit"(uint64_t word) noexcept nogil
-
-# ------------------------------------------------------------------- llama.h
-
-cdef struct Candidate:       # llama_token_data
-    int32_t id
-    float logit
-    float p
-
-cdef struct Candidates:      # llama_token_data_array
-    Candidate* data
-    size_t size
-    int64_t selected         # a place in ``data``, or -1
-    c_bool sorted
-
-cdef struct Sampler:         # llama_sampler
-    const void* interface
-    void* context
-
-ctypedef Sampler* (*init_t)(const void* interface, void* context) noexcept nogil
 
 # ------------------------------------------------------------------- contexts
 
