@@ -32,7 +32,7 @@ from llgx._inside cimport (
     inside_apart, inside_bound, inside_may_part, inside_remove, inside_visit, inside_walk,
 )
 from llgx._lexer cimport (
-    DEAD, NO_SET, TAIL_NONE, LoopKey, lexer_loop, lexer_step, lexer_twin, set_t, state_t,
+    DEAD, NO_SET, LoopKey, key_may_take, lexer_loop, lexer_step, lexer_twin, set_t, state_t,
 )
 from llgx._memory cimport FAULT_MEMORY, NONE, Words, fault_set, words_push
 from llgx._regex cimport (
@@ -107,13 +107,6 @@ cdef bint difference_is_asked(Engine* engine, uint32_t where, state_t state) noe
 
 # --------------------------------------------------------------------------- words
 
-cdef inline bint _in_class(const LoopKey* key, uint8_t byte) noexcept nogil:
-    """Whether the loop may take this byte; right for bytes of well-formed characters."""
-    if byte >= 0x80:
-        return key.tail != TAIL_NONE
-    return (key.ascii[byte >> 6] >> (byte & 63)) & 1
-
-
 cdef inline void _mark(Engine* engine, uint32_t node, uint32_t flag) noexcept nogil:
     if words_push(&engine.words_found, node << 1 | flag) < 0:
         fault_set(&engine.fault, FAULT_MEMORY)
@@ -146,7 +139,7 @@ cdef bint _follow(
             if place == NONE:
                 return False
             child = child_node(trie, place)
-            if not _in_class(key, byte):
+            if not key_may_take(key, byte):
                 _mark(engine, child, OPEN)
                 found = True
                 break
@@ -168,7 +161,7 @@ cdef bint _follow(
             if not (words[1 + (byte >> 5)] >> (byte & 31)) & 1:
                 continue
             child = child_node(trie, i)
-            if not _in_class(key, byte):
+            if not key_may_take(key, byte):
                 _mark(engine, child, OPEN)
                 found = True
             elif rest != NULL and _follow(
@@ -234,28 +227,28 @@ cdef int _compare(const void* left, const void* right) noexcept nogil:
     return (a > b) - (a < b)
 
 
-cdef bint _is_found(const Engine* engine, uint32_t word) noexcept nogil:
-    """Whether a node with a flag is among those that were noted."""
-    cdef size_t low = 0, high = engine.words_found.size, middle
+cdef size_t _place_of(const Words* sorted_words, uint32_t word) noexcept nogil:
+    """How many of the words are below ``word``."""
+    cdef size_t low = 0, high = sorted_words.size, middle
     while low < high:
         middle = (low + high) >> 1
-        if engine.words_found.at[middle] < word:
+        if sorted_words.at[middle] < word:
             low = middle + 1
         else:
             high = middle
-    return low < engine.words_found.size and engine.words_found.at[low] == word
+    return low
+
+
+cdef bint _is_found(const Engine* engine, uint32_t word) noexcept nogil:
+    """Whether a node with a flag is among those that were noted."""
+    cdef size_t place = _place_of(&engine.words_found, word)
+    return place < engine.words_found.size and engine.words_found.at[place] == word
 
 
 cdef void _forget_before(Engine* engine, uint32_t word) noexcept nogil:
     """Take out the words, which are sorted, below ``word``."""
     cdef Words* found = &engine.words_found
-    cdef size_t low = 0, high = found.size, middle
-    while low < high:
-        middle = (low + high) >> 1
-        if found.at[middle] < word:
-            low = middle + 1
-        else:
-            high = middle
+    cdef size_t low = _place_of(found, word)
     if low:
         memmove(found.at, found.at + low, (found.size - low) * sizeof(uint32_t))
         found.size -= low

@@ -27,7 +27,7 @@ from llgx._emptiness cimport regex_is_live
 from llgx._engine cimport DIFFERENCE_MASKS, ENDLESS_STATES, Base, Engine, is_heavy
 from llgx._inside cimport inside_visit, inside_walk, table_of
 from llgx._lexer cimport (
-    DEAD, NO_SET, TAIL_BYTES, TAIL_NONE, LoopKey, lexer_body, lexer_loop, lexer_step,
+    DEAD, NO_SET, TAIL_BYTES, LoopKey, key_may_take, lexer_body, lexer_loop, lexer_step,
     state_t,
 )
 from llgx._memory cimport FAULT_MEMORY, NONE, fault_set, words_push
@@ -42,13 +42,6 @@ cdef enum:
     LONGEST_PATH = 512   # bytes of a token that are read
 
 
-cdef inline bint _in_class(const LoopKey* key, uint8_t byte) noexcept nogil:
-    """Whether the loop may take this byte; right for bytes of well-formed characters."""
-    if byte >= 0x80:
-        return key.tail != TAIL_NONE
-    return (key.ascii[byte >> 6] >> (byte & 63)) & 1
-
-
 cdef bint shape_leaves(
     const Regex* rx, node_t node, const LoopKey* key, uint32_t depth
 ) noexcept nogil:
@@ -59,12 +52,12 @@ cdef bint shape_leaves(
         return False
     if kind == LITERAL_KIND:
         for i in range(words[2]):
-            if not _in_class(key, rx.bytes[words[1] + i]):
+            if not key_may_take(key, rx.bytes[words[1] + i]):
                 return True
         return False
     if kind == BYTES_KIND:
         for byte in range(256):
-            if (words[1 + (byte >> 5)] >> (byte & 31)) & 1 and _in_class(key, <uint8_t>byte):
+            if (words[1 + (byte >> 5)] >> (byte & 31)) & 1 and key_may_take(key, <uint8_t>byte):
                 return False
         return True
     if kind == CONCAT_KIND:

@@ -110,6 +110,13 @@ cdef inline uint32_t lexer_tail(
     return tail[1] if tail[1] != NONE else 0
 
 
+cdef inline bint key_may_take(const LoopKey* key, uint8_t byte) noexcept nogil:
+    """Whether the loop may take this byte; right for bytes of well-formed characters."""
+    if byte >= 0x80:
+        return key.tail != TAIL_NONE
+    return (key.ascii[byte >> 6] >> (byte & 63)) & 1
+
+
 cdef inline bint key_takes(const LoopKey* key, uint8_t byte) noexcept nogil:
     """Whether a character of the loop may begin with this byte."""
     if byte < 0x80:
