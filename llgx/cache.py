@@ -109,6 +109,12 @@ class SchemaCache:
     def directory(self, directory: str | os.PathLike[str] | None) -> None:
         if directory is not None and not isinstance(directory, (str, os.PathLike)):
             raise TypeError(f"a directory is a path or None, not {type(directory).__name__}")
+        if directory is not None:
+            name = os.fspath(directory)
+            if not isinstance(name, str):
+                raise TypeError("a directory is a path of str, not of bytes")
+            if not name or "\0" in name:
+                raise ValueError(f"{name!r} is no directory")
         self._files = None if directory is None else SchemaFiles(directory)
 
     @property

@@ -185,12 +185,17 @@ def test_a_limit_of_zero_keeps_files_still(directory: pathlib.Path) -> None:
         llgx.schema_cache.limit = before
 
 
-def test_quick_schemas_are_not_written(tmp_path: pathlib.Path) -> None:
+def test_quick_schemas_are_not_written(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What takes less than it is worth: by a clock, so that the test moves the bar around it."""
     llgx.schema_cache.directory = tmp_path
-    for _ in range(3):  # the first use of all loads modules
-        _compiled_again({"type": "string", "maxLength": 3})
-    _compiled_again({"type": "integer"})
-    assert len(list(tmp_path.iterdir())) <= 1
+    monkeypatch.setattr("llgx.cache.WORTH", 3600.0)
+    _compiled_again(_SLOW)
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr("llgx.cache.WORTH", 0.0)
+    _compiled_again(_SLOW)
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_options_limits_documents_and_types_have_files_of_their_own(
@@ -333,3 +338,11 @@ def test_threads_write_and_read_the_same_files(directory: pathlib.Path) -> None:
 def test_a_directory_is_a_path(directory: Any) -> None:
     with pytest.raises(TypeError, match="a directory is a path or None"):
         llgx.schema_cache.directory = directory
+
+
+@pytest.mark.parametrize("directory", ["", "a\0b"], ids=["empty", "nul"])
+def test_a_directory_has_a_name(directory: str) -> None:
+    llgx.schema_cache.directory = "kept"
+    with pytest.raises(ValueError, match="is no directory"):
+        llgx.schema_cache.directory = directory
+    assert llgx.schema_cache.directory == pathlib.Path("kept")
