@@ -320,7 +320,8 @@ cdef class CompiledGrammar:
         try:
             flat.drop_unproductive(is_empty, productive)
             if not productive[start]:
-                raise GrammarError(_unproductive_message(ir, flat, productive, is_empty))
+                message, names = _unproductive(ir, flat, productive, is_empty)
+                raise GrammarError(message, names=names)
         finally:
             free(productive)
         reached = flat.reachable(start)
@@ -769,21 +770,27 @@ cdef int _refuse_unbuilt(ir) except -1:
     return 0
 
 
-cdef str _unproductive_message(ir, Flat flat, uint8_t* productive, uint8_t* is_empty):
+cdef tuple _unproductive(ir, Flat flat, uint8_t* productive, uint8_t* is_empty):
+    """Why the grammar matches no text, and the names of what that is about."""
     cdef uint32_t at, place
     for at in range(<uint32_t>len(ir.terminals)):
         if is_empty[at]:
             for place in range(<uint32_t>flat.symbols.size):
                 if flat.symbols.at[place] == 2 * at + 1:
-                    return (
-                        f"the grammar matches no text: terminal {ir.terminals[at].name} "
-                        "matches nothing"
-                    )
+                    name = ir.terminals[at].name
+                    return f"the grammar matches no text: terminal {name} matches nothing", (name,)
     for rule in ir.rules:
         if rule.name and not rule.productions:
-            return f"the grammar matches no text: rule {rule.name} matches nothing, or never ends"
+            return (
+                f"the grammar matches no text: rule {rule.name} matches nothing, or never ends",
+                (rule.name,),
+            )
     names = [rule.name for at, rule in enumerate(ir.rules) if not productive[at] and rule.name]
-    return "the grammar matches no text: no end to the recursion of " + ", ".join(names[:5])
+    return (
+        "the grammar matches no text: no end to the recursion of " + ", ".join(names[:5]),
+        # The last one met is the innermost of those that the others wait for.
+        tuple(reversed(names)),
+    )
 
 
 cdef int _flatten_condition(condition, list out) except -1:

@@ -40,11 +40,20 @@ class GrammarError(LlgxError, ValueError):
     """A grammar or regex is malformed, or asks for what llgx does not do.
 
     ``line`` and ``column`` count from 1 in code points and are 0 where no position applies;
-    ``excerpt`` is the offending line with a caret below the column, or ``""``.
+    ``excerpt`` is the offending line with a caret below the column, or ``""``. ``names`` are those
+    of the rules and terminals that the error is about, where it is found out when compiling.
     """
 
-    def __init__(self, message: str, *, text: str | None = None, offset: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        text: str | None = None,
+        offset: int | None = None,
+        names: tuple[str, ...] = (),
+    ) -> None:
         self.message = message
+        self.names = names
         self.line = 0
         self.column = 0
         self.excerpt = ""
@@ -84,12 +93,25 @@ class SchemaError(LlgxError, ValueError):
 
 
 class LimitError(LlgxError):
-    """Work or memory would pass a cap of :class:`llgx.Limits`; ``limit`` names the field."""
+    """Work or memory would pass a cap of :class:`llgx.Limits`; ``limit`` names the field.
 
-    def __init__(self, message: str, *, limit: str) -> None:
+    ``line``, ``column`` and ``excerpt`` are those of :class:`GrammarError`.
+    """
+
+    def __init__(
+        self, message: str, *, limit: str, text: str | None = None, offset: int | None = None
+    ) -> None:
         self.message = message
         self.limit = limit
-        super().__init__(f"{message} (raise Limits.{limit} to allow more)")
+        self.line = 0
+        self.column = 0
+        self.excerpt = ""
+        shown = f"{message} (raise Limits.{limit} to allow more)"
+        if text is not None and offset is not None:
+            self.line, self.column = position_of(text, offset)
+            self.excerpt = caret_excerpt(text, offset)
+            shown = f"line {self.line}, column {self.column}: {shown}\n{self.excerpt}"
+        super().__init__(shown)
 
 
 class VocabularyError(LlgxError, ValueError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -342,7 +343,10 @@ class Grammar:
             known = kept.get(key)
             if known is not None and not known.is_worn:
                 return known
-        compiled = CompiledGrammar(self._ir, vocabulary, limits, shortcuts)
+        try:
+            compiled = CompiledGrammar(self._ir, vocabulary, limits, shortcuts)
+        except GrammarError as error:
+            raise self._placed(error) from None
         if not vocabulary._spells_all():
             with contextlib.suppress(LimitError):  # which a matcher meets as well
                 Matcher(compiled)._raise_if_stuck()
@@ -354,6 +358,17 @@ class Grammar:
                 self._compiled = [found for found in self._compiled if found() is not None]
                 self._compiled.append(weakref.ref(compiled))
             return kept[key]
+
+    def _placed(self, error: GrammarError) -> GrammarError:
+        """``error``, pointing at the definition of what it is about, where the text has one."""
+        if self.source and not error.line:
+            for name in error.names:
+                definition = rf"^[ \t]*[?!]*({re.escape(name)})(?![\w-])[^\n:|/\"]*:"
+                found = re.search(definition, self.source, re.MULTILINE)
+                if found is not None:
+                    place = found.start(1)
+                    return GrammarError(error.message, text=self.source, offset=place)
+        return error
 
     def compiled_memory(self) -> int:
         """Bytes that the compiled grammars of all vocabularies hold, about."""

@@ -851,3 +851,35 @@ def test_the_result_depends_on_the_text_only() -> None:
     for case in _CASES:
         first, second = grammar_of(case).ir, grammar_of(case).ir
         assert dataclasses.asdict(first) == dataclasses.asdict(second)
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "place"),
+    [
+        (llgx.Grammar.from_lark, 'start: item\nitem: "a" item', (2, 1)),
+        (llgx.Grammar.from_lark, 'start: "b" A\n  A: "a" & "b"', (2, 3)),
+        (llgx.Grammar.from_lark, 'start: x\n!x[max_tokens=3]: "a" x', (2, 2)),
+        (llgx.Grammar.from_gbnf, 'root ::= "b" a-b\na-b ::= "(" a-b ")"', (2, 1)),
+    ],
+    ids=["rule", "terminal", "attributes", "gbnf"],
+)
+def test_grammars_without_a_text_are_pointed_at(
+    read: Any, text: str, place: tuple[int, int]
+) -> None:
+    vocabulary = llgx.Vocabulary.from_tokens([bytes((byte,)) for byte in range(256)])
+    with pytest.raises(llgx.GrammarError, match="matches no text") as caught:
+        read(text).compile(vocabulary)
+    assert (caught.value.line, caught.value.column) == place
+    assert caught.value.excerpt.splitlines()[1].startswith(" " * (place[1] - 1) + "^")
+
+
+def test_limits_have_an_excerpt() -> None:
+    for read, text in (
+        (llgx.Grammar.from_lark, "start: A\nA: /a{2000000000}/"),
+        (llgx.Grammar.from_gbnf, 'root ::= a\na ::= "a"{2000000000}'),
+    ):
+        with pytest.raises(llgx.LimitError) as caught:
+            read(text)  # type: ignore[operator]
+        assert caught.value.line == 2
+        assert caught.value.excerpt.splitlines()[0] == text.splitlines()[1]
+        assert str(caught.value).endswith(caught.value.excerpt)

@@ -408,8 +408,7 @@ class _Parser:
         return GrammarError(message, text=text, offset=at)
 
     def _limit_error(self, message: str, at: int, limit: str) -> LimitError:
-        line, column = position_of(self._text, at)
-        return LimitError(f"line {line}, column {column}: {message}", limit=limit)
+        return LimitError(message, limit=limit, text=self._text, offset=at)
 
     def _warn_at(self, at: int, message: str) -> None:
         line, column = position_of(self._text, at)

@@ -255,7 +255,7 @@ class _Namespace:
 
         def record(name: str, error: GrammarError | LimitError) -> None:
             where = ""
-            if isinstance(error, GrammarError) and error.line:
+            if error.line:
                 where = f"line {error.line}, column {error.column}: "
             shown = ast.plain(name)
             warnings.append(f"'{shown}' is not used, and is wrong: {where}{error.message}")

@@ -56,8 +56,7 @@ class Sources:
     def limit_error(self, message: str, offset: int, limit: str) -> LimitError:
         """The same for a cap: ``limit`` names the field of :class:`llgx.Limits`."""
         text, place, name = self.locate(offset)
-        line, column = position_of(text, place)
-        return LimitError(_named(f"line {line}, column {column}: {message}", name), limit=limit)
+        return LimitError(_named(message, name), limit=limit, text=text, offset=place)
 
     def where(self, offset: int) -> str:
         """``"line 1, column 2"``, with the name of the text if it has one."""
