@@ -419,3 +419,16 @@ def test_long_grammars_take_linear_time(head: str, item: str) -> None:
     small = min(seconds(3_000) for _ in range(3))
     large = min(seconds(24_000) for _ in range(3))
     assert large < 24 * small  # 8 times the text; quadratic would be 64 times the work
+
+
+def test_repetitions_in_a_row_are_bounded() -> None:
+    """Each is a repetition of the one before. The first star is in column 10; 500 are allowed."""
+    with pytest.raises(
+        llgx.LimitError, match="line 2, column 510: repetitions are nested"
+    ) as caught:
+        llgx.Grammar.from_gbnf("root ::= x\nx ::= " + '"a"' + "*" * 100_000)
+    assert caught.value.limit == "nesting"
+    with pytest.raises(llgx.LimitError):
+        llgx.gbnf_to_lark("root ::= " + '"a"' + "*+?" * 30_000)
+    many = "root ::= " + '"a"? ' * 2_000
+    assert llgx.Grammar.from_gbnf(many).ir.rules

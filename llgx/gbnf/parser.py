@@ -107,6 +107,8 @@ class _Parser:
         self._mentioned: dict[int, dict[int, int]] = {}
         self._mentions: dict[int, int] = {}
         self._loops: dict[Node, int] = {}
+        # What was repeated last, and how many repetitions in a row it has.
+        self._row: tuple[Node | None, int] = (None, 0)
         self._warnings: list[str] = []
 
     def parse(self) -> Source:
@@ -363,8 +365,13 @@ class _Parser:
             self._at = match.end()
         else:
             self._at += 1
+        last, count = self._row
+        count = count + 1 if last is group.items[-1] else 1
+        if count > self._limits.nesting:
+            raise self._limit_error("repetitions are nested too deeply", at, "nesting")
         node = self._pool.loop(group.items[-1], *bounds)
         group.items[-1] = node
+        self._row = node, count
         self._loops.setdefault(node, at)
 
     def _bound(self, match: re.Match[str], group: int) -> int:
