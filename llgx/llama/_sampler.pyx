@@ -250,23 +250,21 @@ cdef inline bint _holds(const uint64_t* bits, size_t token) noexcept nogil:
     return (bits[token >> 6] >> (token & 63)) & 1
 
 
-cdef size_t _next(const uint64_t* bits, size_t at, size_t end, uint64_t flip) noexcept nogil:
-    """The first place from ``at`` on whose bit is not that of ``flip``; ``end`` without any."""
-    cdef uint64_t word
-    if at >= end:
-        return end
-    word = (bits[at >> 6] ^ flip) >> (at & 63)
-    if word:
-        at += lowest_bit(word)
-        return at if at < end else end
-    at = (at | 63) + 1
-    while at < end:
-        word = bits[at >> 6] ^ flip
-        if word:
-            at += lowest_bit(word)
-            return at if at < end else end
-        at += 64
-    return end
+cdef inline uint64_t _word(const uint64_t* bits, size_t begin, size_t size) noexcept nogil:
+    """The bits of the tokens from ``begin``, a multiple of 64, on, of those below ``size``."""
+    if size - begin >= 64:
+        return bits[begin >> 6]
+    return bits[begin >> 6] & ((<uint64_t>1 << (size - begin)) - 1)
+
+
+cdef inline void _look(
+    const Candidate* one, size_t token, uint32_t* misplaced, uint32_t* odd
+) noexcept nogil:
+    cdef uint32_t logit      # the bits of the float
+    misplaced[0] |= <uint32_t>one.id ^ <uint32_t>token
+    # Carries into the sign where all bits of the exponent are set: infinite, or NaN.
+    memcpy(&logit, &one.logit, sizeof(float))
+    odd[0] |= (logit & 0x7FFFFFFF) + 0x00800000
 
 
 cdef bint _is_in_order(
@@ -276,41 +274,51 @@ cdef bint _is_in_order(
 
     ``is_plain`` if all of them also have a finite logit.
     """
-    cdef size_t begin = 0, end, i
+    cdef size_t begin, token
+    cdef uint64_t word
     cdef uint32_t misplaced = 0
     cdef uint32_t odd = 0
-    cdef uint32_t logit      # the bits of the float
-    while True:
-        begin = _next(bits, begin, size, 0)
-        if begin == size:
-            break
-        end = _next(bits, begin, size, <uint64_t>-1)
-        for i in range(begin, end):
-            misplaced |= <uint32_t>data[i].id ^ <uint32_t>i
-            # Carries into the sign where all bits of the exponent are set: infinite, or NaN.
-            memcpy(&logit, &data[i].logit, sizeof(float))
-            odd |= (logit & 0x7FFFFFFF) + 0x00800000
+    for begin in range(0, size, 64):
+        word = _word(bits, begin, size)
+        if word == <uint64_t>-1:
+            for token in range(begin, begin + 64):
+                _look(data + token, token, &misplaced, &odd)
+        else:
+            while word:
+                token = begin + lowest_bit(word)
+                word &= word - 1
+                _look(data + token, token, &misplaced, &odd)
         if misplaced:
             return False
-        begin = end
     is_plain[0] = odd >> 31 == 0
     return True
 
 
-cdef size_t _keep_runs(const uint64_t* bits, Candidate* data, size_t size) noexcept nogil:
-    """Move the allowed ones of candidates in the order of their ids to the front; how many."""
-    cdef size_t begin = 0, end, kept = 0
-    while True:
-        begin = _next(bits, begin, size, 0)
-        if begin == size:
-            return kept
-        end = _next(bits, begin, size, <uint64_t>-1)
-        if end == begin + 1:
-            data[kept] = data[begin]
-        elif kept != begin:
-            memmove(data + kept, data + begin, (end - begin) * sizeof(Candidate))
-        kept += end - begin
-        begin = end
+cdef size_t _keep_ordered(const uint64_t* bits, Candidate* data, size_t size) noexcept nogil:
+    """Move the allowed ones of candidates in the order of their ids to the front; how many.
+
+    By words of the mask: bits one by one in most of them, since many masks change from token to
+    token, and a branch on each is guessed wrongly; all at once where all are allowed.
+    """
+    cdef size_t begin = 0, full, kept = 0
+    cdef uint64_t word
+    while begin < size:
+        word = _word(bits, begin, size)
+        full = begin
+        while word == <uint64_t>-1:
+            full += 64
+            word = _word(bits, full, size) if full < size else 0
+        if full != begin:
+            if kept != begin:
+                memmove(data + kept, data + begin, (full - begin) * sizeof(Candidate))
+            kept += full - begin
+            begin = full
+        while word:
+            data[kept] = data[begin + lowest_bit(word)]
+            kept += 1
+            word &= word - 1
+        begin += 64
+    return kept
 
 
 cdef size_t _keep_any(
@@ -365,7 +373,7 @@ cdef void _keep(Context* context, Candidates* candidates) noexcept nogil:
     if candidates.selected < 0 and <int64_t>size == vocabulary_size and _is_in_order(
         context.mask, candidates.data, size, &is_plain
     ) and is_plain:
-        kept = _keep_runs(context.mask, candidates.data, size)
+        kept = _keep_ordered(context.mask, candidates.data, size)
     else:
         kept = _keep_any(context.mask, vocabulary_size, candidates, &selected)
     context.starved = kept == 0
