@@ -46,7 +46,7 @@ from llgx.ir import (
 )
 from llgx.limits import DEFAULT_LIMITS, Limits, Shortcuts
 from tests.reference import EmptyLanguageError, ReferenceGrammar, TooWideError
-from tests.reference_captures import CyclicError, captures
+from tests.reference_captures import CyclicError, TooLongError, captures
 from tests.reference_matcher import ReferenceMatcher, ReferenceVocabulary
 from tests.reference_regex import forget
 from tests.strategies import (
@@ -354,7 +354,7 @@ def _captured(twin: ReferenceMatcher) -> list[Span] | None:
         return None
     try:
         return captures(twin)
-    except CyclicError:
+    except (CyclicError, TooLongError):
         return None
 
 

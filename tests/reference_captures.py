@@ -18,13 +18,21 @@ from tests.reference_matcher import ReferenceMatcher
 from tests.reference_parameters import condition_holds
 from tests.reference_regex import matches
 
-__all__ = ["CyclicError", "captures"]
+__all__ = ["CyclicError", "TooLongError", "captures"]
 
 Span = tuple[str, bytes, int, int]
 
 
 class CyclicError(Exception):
     """A rule derives itself over the same text: which derivation is passed over is not defined."""
+
+
+class TooLongError(Exception):
+    """The search, which tries all derivations, goes too deep or takes too many steps."""
+
+
+_DEEPEST = 150
+_STEPS = 200_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,6 +177,12 @@ class _Search:
         self.cyclic = _cyclic_rules(grammar)
         self.known: dict[tuple[int, int, int, int], _Tree | None] = {}
         self.active: set[tuple[int, int, int, int]] = set()
+        self.steps = 0
+
+    def _step(self) -> None:
+        self.steps += 1
+        if self.steps > _STEPS:
+            raise TooLongError
 
     def bodies(self, rule: int, parameter: int) -> Iterator[tuple[int, tuple[object, ...]]]:
         """The productions of a rule that can take part, as the twin's parser has them."""
@@ -211,6 +225,7 @@ class _Search:
     def derive_all(
         self, symbols: tuple[object, ...], parameter: int, begin: int, end: int
     ) -> tuple[_Tree | int, ...] | None:
+        self._step()
         if not symbols:
             return () if begin == end else None
         for middle in range(end, begin - 1, -1):
@@ -244,6 +259,9 @@ class _Search:
         at: int,
         above: frozenset[object],
     ) -> list[_Tree] | None:
+        self._step()
+        if len(above) > _DEEPEST:
+            raise TooLongError
         if dot == len(symbols):
             return None
         symbol = symbols[dot]
