@@ -8,8 +8,9 @@ from llgx._memory cimport Words
 from llgx._trie cimport Table, TablePool
 
 cdef int classes_table(TablePool* pool, Table* table, const LoopKey* key) noexcept nogil
-cdef bint classes_leaving(
-    TablePool* pool, const Table* table, const uint64_t* bytes, Words* places
+cdef bint classes_are_few(const TablePool* pool, const uint64_t* bytes) noexcept nogil
+cdef bint classes_places(
+    TablePool* pool, const Table* table, const uint64_t* bytes, uint32_t characters, Words* places
 ) noexcept nogil
 cdef int classes_window(
     TablePool* pool, const Table* table, uint32_t high, uint64_t* bits

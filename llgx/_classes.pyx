@@ -43,7 +43,7 @@ cdef extern from *:
     uint32_t _ones "llgx_ones"(uint64_t bits) noexcept nogil
 
 cdef enum:
-    MOST_ABOVE = 256     # bytes of a path that are looked at as characters
+    ILL_FORMED = 0xFF    # of a node: no character goes on as its bytes do
     LISTED = 4096        # tokens up to which a table lists those that stay in the loop
     MOST_HOLDERS = 20000 # nodes of certain bytes up to which their paths are looked at one by one
 
@@ -129,11 +129,49 @@ cdef int _sort_tokens(Classes* classes, const Trie* trie) noexcept nogil:
     return 0
 
 
+cdef void _sort_nodes(Classes* classes, const Trie* trie, uint8_t* inner) noexcept nogil:
+    """Note the parents of nodes, and list by byte those that come after whole characters.
+
+    ``inner`` is scratch, a byte for each node: its place inside a character, or ``ILL_FORMED``.
+    """
+    cdef uint32_t i, node, child, before, following
+    cdef uint8_t byte
+    classes.up[0] = 0
+    inner[0] = 0
+    for node in range(trie.count):
+        before = inner[node]
+        for i in range(trie.nodes[node].children, trie.nodes[node + 1].children):
+            child = child_node(trie, i)
+            byte = child_byte(trie, i)
+            classes.up[child] = node << 8 | byte
+            if before == ILL_FORMED:
+                following = NONE
+            elif before:
+                following = utf8_next(before, byte)
+            else:
+                following = 0 if byte < 0x80 else utf8_lead(byte)
+                following = NONE if byte >= 0x80 and following == 0 else following
+                classes.nodes_at[byte + 1] += 1
+            inner[child] = <uint8_t>ILL_FORMED if following == NONE else <uint8_t>following
+    for i in range(256):
+        classes.nodes_at[i + 1] += classes.nodes_at[i]
+    for node in range(1, trie.count):
+        if inner[classes.up[node] >> 8]:
+            continue
+        byte = <uint8_t>(classes.up[node] & 0xFF)
+        classes.nodes[classes.nodes_at[byte]] = node
+        classes.nodes_at[byte] += 1
+    for i in range(256, 0, -1):
+        classes.nodes_at[i] = classes.nodes_at[i - 1]
+    classes.nodes_at[0] = 0
+
+
 cdef Classes* _classes_of(TablePool* pool) noexcept nogil:
     """What is known of all tokens, made once; NULL when memory is out. Lock held."""
     cdef Classes* classes
     cdef const Trie* trie = &pool.trie
-    cdef uint32_t i, node
+    cdef uint32_t i
+    cdef uint8_t* inner
     cdef bint whole = True
     if pool.classes != NULL:
         return pool.classes
@@ -149,29 +187,19 @@ cdef Classes* _classes_of(TablePool* pool) noexcept nogil:
     classes.characters = <uint16_t*>calloc(64 * <size_t>pool.words + 1, sizeof(uint16_t))
     classes.up = <uint32_t*>malloc((trie.count + 1) * sizeof(uint32_t))
     classes.nodes = <uint32_t*>malloc((trie.count + 1) * sizeof(uint32_t))
-    if whole and classes.well_formed != NULL and classes.ascii != NULL \
+    inner = <uint8_t*>malloc(trie.count + 1)
+    if inner != NULL and whole and classes.well_formed != NULL and classes.ascii != NULL \
             and classes.characters != NULL and classes.up != NULL and classes.nodes != NULL:
         for i in range(trie.token_count):
             _read_token(classes, pool, trie.tokens[i])
-        classes.up[0] = 0
-        for node in range(trie.count):
-            for i in range(trie.nodes[node].children, trie.nodes[node + 1].children):
-                classes.up[child_node(trie, i)] = node << 8 | child_byte(trie, i)
-                classes.nodes_at[child_byte(trie, i) + 1] += 1
-        for i in range(256):
-            classes.nodes_at[i + 1] += classes.nodes_at[i]
-        for node in range(1, trie.count):
-            i = classes.up[node] & 0xFF
-            classes.nodes[classes.nodes_at[i]] = node
-            classes.nodes_at[i] += 1
-        for i in range(256, 0, -1):
-            classes.nodes_at[i] = classes.nodes_at[i - 1]
-        classes.nodes_at[0] = 0
+        _sort_nodes(classes, trie, inner)
         classes.windows = <uint64_t**>calloc(classes.longest + 1, sizeof(uint64_t*))
         if classes.windows != NULL and _sort_tokens(classes, trie) == 0:
             pool.bytes += 130 * 8 * <size_t>pool.words + 8 * <size_t>trie.count \
                 + 4 * <size_t>trie.token_count + 128 * <size_t>pool.words
+            free(inner)
             return classes
+    free(inner)
     classes_free(pool)
     return NULL
 
@@ -270,69 +298,60 @@ cdef int classes_window(
 # --------------------------------------------------------------------------- what leaves a loop
 
 cdef uint32_t _characters_above(
-    const Classes* classes, const LoopKey* key, uint32_t node
+    const Classes* classes, const LoopKey* key, uint32_t node, uint32_t most
 ) noexcept nogil:
-    """The characters above a node, if all of them are in the loop; else 0."""
-    cdef uint32_t above = classes.up[node] >> 8, count = 0, byte, length = 0, inner = 0
-    cdef uint8_t text[MOST_ABOVE]
-    cdef bint ascii = True
-    node = above
+    """The characters above a node that comes after whole ones, if all of them are in the loop and
+    they are no more than ``most``; else 0."""
+    cdef uint32_t count = 0, byte
+    node = classes.up[node] >> 8
     while node:
         byte = classes.up[node] & 0xFF
         if byte >= 0x80:
-            ascii = False
+            if key.tail == TAIL_NONE:
+                return 0
         elif not _takes(key, byte):
             return 0
-        count += 1
+        count += byte < 0x80 or byte >= 0xC0
+        if count > most:
+            return 0
         node = classes.up[node] >> 8
-    if ascii:
-        return count
-    if key.tail == TAIL_NONE or count > MOST_ABOVE:
-        return 0 if key.tail == TAIL_NONE else NONE
-    node = above
-    length = count
-    while node:
-        count -= 1
-        text[count] = <uint8_t>(classes.up[node] & 0xFF)
-        node = classes.up[node] >> 8
-    for byte in range(length):
-        if inner:
-            inner = utf8_next(inner, text[byte])
-            if inner == NONE:
-                return 0
-        elif text[byte] >= 0x80:
-            inner = utf8_lead(text[byte])
-            if inner == 0:
-                return 0
-        count += text[byte] < 0x80 or text[byte] >= 0xC0
-    return count if inner == 0 else 0
+    return count
 
 
-cdef bint classes_leaving(
-    TablePool* pool, const Table* table, const uint64_t* bytes, Words* places
+cdef bint classes_are_few(const TablePool* pool, const uint64_t* bytes) noexcept nogil:
+    """Whether so few nodes have one of ``bytes`` (4 words) that they are looked at one by one. Lock
+    held."""
+    cdef uint32_t byte
+    cdef size_t total = 0
+    if pool.classes == NULL:
+        return False
+    for byte in range(256):
+        if (bytes[byte >> 6] >> (byte & 63)) & 1:
+            total += pool.classes.nodes_at[byte + 1] - pool.classes.nodes_at[byte]
+    return total <= MOST_HOLDERS
+
+
+cdef bint classes_places(
+    TablePool* pool, const Table* table, const uint64_t* bytes, uint32_t characters, Words* places
 ) noexcept nogil:
-    """Append (node, its byte, characters before it) of the tokens that leave the loop with one of
-    ``bytes`` (4 words); False, and nothing appended, where a walk has to tell. Lock held."""
+    """Append (node, its byte, characters before it) where one of ``bytes`` (4 words) comes after so
+    many characters of the loop, or, NONE, after any number, where it leaves it; False, and nothing
+    appended, where a walk has to tell. Lock held."""
     cdef Classes* classes = pool.classes
     cdef uint32_t byte, i, node, count
-    cdef size_t total = 0, before = places.size
-    if table.trie != &pool.trie or table.root or classes == NULL \
-            or table.key.tail == TAIL_BYTES or bytes[2] or bytes[3]:
+    cdef size_t before = places.size
+    if table.trie != &pool.trie or table.root or table.key.tail == TAIL_BYTES \
+            or not classes_are_few(pool, bytes):
         return False
-    for byte in range(128):
-        if (bytes[byte >> 6] >> (byte & 63)) & 1 and not _takes(&table.key, byte):
-            total += classes.nodes_at[byte + 1] - classes.nodes_at[byte]
-    if total > MOST_HOLDERS:
-        return False
-    for byte in range(128):
-        if not (bytes[byte >> 6] >> (byte & 63)) & 1 or _takes(&table.key, byte):
+    for byte in range(256):
+        if not (bytes[byte >> 6] >> (byte & 63)) & 1:
             continue
         for i in range(classes.nodes_at[byte], classes.nodes_at[byte + 1]):
             node = classes.nodes[i]
-            count = _characters_above(classes, &table.key, node)
-            if count == 0:
+            count = _characters_above(classes, &table.key, node, characters)
+            if count == 0 or (characters != NONE and count < characters):
                 continue
-            if count == NONE or words_push(places, node) < 0 or words_push(places, byte) < 0 \
+            if words_push(places, node) < 0 or words_push(places, byte) < 0 \
                     or words_push(places, count) < 0:
                 places.size = before
                 return False

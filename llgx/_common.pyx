@@ -13,7 +13,7 @@ kept by the identity of that tuple, the last few of a vocabulary.
 Cost: a copy is linear in the pool, some microseconds for that of JSON.
 """
 
-from libc.stdint cimport uint8_t
+from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport malloc
 from libc.string cimport memcpy
 
@@ -34,7 +34,11 @@ cdef enum:
 
 cdef void regex_measure(Regex* rx, const TablePool* pool) noexcept nogil:
     """Tell ``rx`` how long the tokens are that its texts will be cut into."""
+    cdef uint32_t i
     rx.saturation = pool.longest
+    rx.level_count = pool.level_count
+    for i in range(pool.level_count):
+        rx.levels[i] = pool.levels[i].bytes
     rx.text = pool.text
     rx.text_at = pool.text_at
     rx.long_tokens = pool.long_tokens

@@ -82,8 +82,8 @@ cdef bint regex_is_live(Regex* rx, node_t node) noexcept nogil:
     cdef bint live = False
     if verdict >= 0:
         return verdict
-    if saturation_helps(rx, node):
-        child = regex_saturate(rx, node)
+    if saturation_helps(rx, node, rx.saturation):
+        child = regex_saturate(rx, node, rx.saturation)
         if child != EMPTY and not rx.info[child].flags & HARD:
             # What stands for it is not empty.
             rx.info[node].flags |= LIVE_KNOWN | LIVE

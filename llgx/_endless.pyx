@@ -186,6 +186,8 @@ cdef bint endless_explore(
     base.bits = table.bits
     base.whole = NONE
     base.endless = True
+    base.left = NONE
+    base.over = NONE
     for i in range(count):
         node = exits[i]
         length = 0

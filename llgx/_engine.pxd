@@ -25,6 +25,9 @@ cdef enum:
     DEPTH_LIMIT = 48     # masks being made for other masks: bounds the C stack
     FRAME_WORDS = 6
 
+cdef enum:
+    NO_SITE = 0xFFFFFFFE
+
 cdef enum Shortcut:
     DIFFERENCE_MASKS = 1
     LENGTH_CLASSES = 2
@@ -34,6 +37,7 @@ cdef enum Shortcut:
     SHARED_PLANS = 32
     TWIN_MASKS = 64
     ENDLESS_STATES = 128
+    LONG_TOKENS_APART = 256
 
 cdef struct Site:        # where a walk may begin
     Trie* trie
@@ -43,6 +47,8 @@ cdef struct Site:        # where a walk may begin
     Table* table         # whose suffix trie this is, or NULL for the main trie
     uint32_t depth       # tables below one another
     bint filtered        # low or high says something
+    bint lazy            # not walked: ``trie`` and ``root`` are those of ``table``, and what comes
+                         # after its loop is looked for when it is known what it may begin with
 
 cdef enum BoundaryMode:
     BELOW = 0            # every child of ``node``, read after the lexeme
@@ -52,6 +58,10 @@ cdef enum BoundaryMode:
     NESTED = 4           # in an inside: ``site`` in state ``detail``, the lexeme still going on;
                          # in a plan: the boundaries of plan ``detail``
     WALK = 5             # all of ``site`` in state ``detail``: too deep for a plan
+    LEFT = 6             # tokens that leave the loop of the (lazy) site with a byte that is not
+                         # ``live``, read after the lexeme
+    OVER = 7             # tokens that have ``high`` characters of that loop and go on with one more
+                         # of them, read after the lexeme
 
 cdef enum MaskKind:      # what a mask in the memo is of, by row and
     WHOLE_MASK = 0       # lexer state: all tokens
@@ -73,6 +83,11 @@ cdef struct Base:        # a loop table that stands for most of a walk
     const uint64_t* bits # tokens that stay in the loop, short enough
     uint32_t whole       # how many they are
     bint endless         # no number of characters ends the loop, and with it the lexeme
+    bint ending          # some of them may end the lexeme
+    uint32_t left        # the lazy site of tokens that leave the loop where a lexeme ends, or NONE
+    uint32_t over        # the same of those that go beyond its last character, or NONE
+    set_t emitted        # what ends before both
+    uint64_t live[4]     # the bytes on which the lexeme goes on after the loop
     uint32_t* parts      # pairs: a site on what comes after the loop, the state to read it in
     uint32_t part_count
     uint32_t removed     # token intervals of the site's trie that the table answers wrongly: where
@@ -213,6 +228,9 @@ cdef struct Engine:
     uint32_t site_count
     uint32_t site_room
     Map site_index
+    Map lazy_index       # (address of a table, low << 32 | high) -> lazy site
+    Map lazy_after       # (lazy site << 1 | of OVER, lexer state) -> the site that may follow, or
+                         # NO_SITE
     Interner subtree_keys  # (bytes, node, trie) -> bitset of the tokens below such children
     uint64_t** subtrees
     uint32_t subtree_count

@@ -33,9 +33,8 @@ from llgx._lexer cimport TAIL_BYTES, TAIL_NONE, TAIL_UTF8, LoopKey, utf8_lead, u
 from llgx._memory cimport (
     FAULT_MEMORY, NONE, array_grown, fault_set, map_clear, map_get, map_put, words_reserve,
 )
-from llgx._trie cimport (
-    Table, Trie, child_byte, child_node, table_suffixes, tokens_end,
-)
+from llgx._suffixes cimport table_suffixes
+from llgx._trie cimport Table, Trie, child_byte, child_node, tokens_end
 
 cdef extern from *:
     """
@@ -224,7 +223,7 @@ cdef Trie* _suffixes(Engine* engine, Table* table, uint32_t config) noexcept nog
             bytes[byte >> 6] |= <uint64_t>1 << (byte & 63)
         if engine.fault.code:
             return NULL
-    trie = table_suffixes(engine.pool, table, bytes)
+    trie = table_suffixes(engine.pool, table, bytes, NONE)
     if trie == NULL:
         fault_set(&engine.fault, FAULT_MEMORY)
     return trie

@@ -366,6 +366,8 @@ cdef uint64_t* _outside(Engine* engine, state_t state, const uint64_t* bits) noe
     memcpy(left, bits, engine.words * sizeof(uint64_t))
     for i in range(inside.base_count):
         base = &inside.bases[i]
+        if base.ending:
+            continue
         for word in range(engine.words):
             left[word] &= ~base.bits[word]
     for i in range(inside.base_count):

@@ -11,6 +11,12 @@ cdef uint32_t site_of(
     Engine* engine, Trie* trie, uint32_t root, uint32_t low, uint32_t high, Table* table,
     uint32_t depth
 ) noexcept nogil
+cdef uint32_t lazy_site(
+    Engine* engine, Table* table, uint32_t low, uint32_t high, uint32_t depth
+) noexcept nogil
+cdef uint32_t lazy_suffixes(
+    Engine* engine, uint32_t where, state_t state, bint over
+) noexcept nogil
 cdef Table* table_of(
     Engine* engine, Table* parent, Trie* trie, uint32_t root, const LoopKey* key
 ) noexcept nogil

@@ -14,8 +14,13 @@ together until they are in one state again, and what the table says wrongly in b
 and walked by itself.
 
 *Length classes.* A counted repeat of a class is a loop too; its table is asked for the tokens that
-are short enough. If what follows depends on the count, the suffixes are read per number of
-characters.
+are short enough. Where what follows depends on the count (a backslash in a string), the suffixes
+are read per number of characters.
+
+*What leaves a loop where a lexeme ends* belongs to the next lexeme. Most bytes may not begin that,
+and which may only the row knows; so what comes after the loop with those bytes is looked for when
+it is asked. That goes for tokens that leave the loop, and for those that could stay in it but for a
+counter, which are as a rule none.
 
 Invariant: bases, tokens and boundaries together stand for each token exactly once.
 
@@ -29,21 +34,21 @@ from libc.string cimport memcpy, memset
 from llgx._difference cimport difference_walk
 from llgx._endless cimport endless_explore
 from llgx._engine cimport (
-    BELOW, CHILD, DIFFERENCE_MASKS, FRAME_WORDS, KILL, LENGTH_CLASSES, NESTED, OWN, SITE_DEPTH,
-    Base, Boundary, Engine, Inside, Site, frame_push, is_heavy, is_leaf, open_children,
+    BELOW, CHILD, DIFFERENCE_MASKS, FRAME_WORDS, KILL, LENGTH_CLASSES, NESTED, NO_SITE, OWN,
+    SITE_DEPTH, Base, Boundary, Engine, Inside, Site, frame_push, is_heavy, is_leaf, open_children,
     place_counts,
 )
 from llgx._lexer cimport (
-    DEAD, NO_SET, TAIL_BYTES, TAIL_UTF8, Loop, LoopKey, lexer_loop, lexer_loop_at, lexer_loop_lead,
-    key_takes, lexer_step, set_t, state_t, utf8_lead,
+    DEAD, NO_SET, TAIL_BYTES, TAIL_UTF8, Loop, LoopKey, lexer_first, lexer_loop, lexer_loop_at,
+    lexer_loop_lead, key_takes, lexer_step, set_t, state_t, utf8_lead,
 )
 from llgx._memory cimport (
     FAULT_MEMORY, NONE, arena_take, array_grown, fault_set, interner_drop, interner_put, map_get,
     map_put, words_push,
 )
+from llgx._suffixes cimport table_left, table_splits, table_suffixes
 from llgx._trie cimport (
-    Table, Trie, child_byte, child_node, table_acquire, table_leaving, table_split, table_suffixes,
-    table_window, tokens_end,
+    Table, Trie, child_byte, child_node, table_acquire, table_window, tokens_end,
 )
 
 
@@ -83,11 +88,83 @@ cdef uint32_t site_of(
     grown.table = table
     grown.depth = depth
     grown.filtered = filtered
+    grown.lazy = False
     if map_put(&engine.site_index, high_key, low_key, engine.site_count) < 0:
         fault_set(&engine.fault, FAULT_MEMORY)
         return NONE
     engine.site_count += 1
     return engine.site_count - 1
+
+
+cdef uint32_t lazy_site(
+    Engine* engine, Table* table, uint32_t low, uint32_t high, uint32_t depth
+) noexcept nogil:
+    """The id of what comes after a loop; NONE with a fault set when memory is out."""
+    cdef uint64_t key = <uint64_t>low << 32 | high
+    cdef uint32_t known
+    cdef Site* grown
+    known = map_get(&engine.lazy_index, <uint64_t><size_t>table, key)
+    if known != NONE:
+        return known
+    grown = <Site*>array_grown(engine.sites, &engine.site_room, engine.site_count, sizeof(Site))
+    if grown == NULL:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NONE
+    engine.sites = grown
+    grown = &engine.sites[engine.site_count]
+    memset(grown, 0, sizeof(Site))
+    grown.trie = table.trie
+    grown.root = table.root
+    grown.low = low
+    grown.high = high
+    grown.table = table
+    grown.depth = depth
+    grown.lazy = True
+    if map_put(&engine.lazy_index, <uint64_t><size_t>table, key, engine.site_count) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NONE
+    engine.site_count += 1
+    return engine.site_count - 1
+
+
+cdef uint32_t lazy_suffixes(
+    Engine* engine, uint32_t where, state_t state, bint over
+) noexcept nogil:
+    """The site of what tokens hold after the loop of a lazy one and ``state`` may begin with: after
+    the last character, ``over``, or where they leave it; with bytes of others maybe. NO_SITE where
+    there are none, NONE with a fault set. Kept for good."""
+    cdef Site site = engine.sites[where]
+    cdef uint64_t key = <uint64_t>where << 1 | over
+    cdef uint32_t known = map_get(&engine.lazy_after, key, state)
+    cdef uint32_t byte
+    cdef uint64_t bytes[4]
+    cdef Trie* trie
+    if known != NONE:
+        return known
+    known = NO_SITE
+    if not lexer_first(&engine.lexer, state, bytes):
+        return NONE
+    for byte in range(256):
+        if key_takes(&site.table.key, <uint8_t>byte) != over:
+            bytes[byte >> 6] &= ~(<uint64_t>1 << (byte & 63))
+    if bytes[0] | bytes[1] | bytes[2] | bytes[3]:
+        if over:
+            trie = table_suffixes(engine.pool, site.table, bytes, site.high)
+        else:
+            trie = table_left(engine.pool, site.table, bytes)
+        if trie == NULL:
+            fault_set(&engine.fault, FAULT_MEMORY)
+        elif trie.token_count:
+            known = site_of(
+                engine, trie, 0, 0 if over else site.low, NONE if over else site.high, site.table,
+                SITE_DEPTH if over else site.depth
+            )
+    if engine.fault.code:
+        return NONE
+    if map_put(&engine.lazy_after, key, state, known) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NONE
+    return known
 
 
 cdef Table* table_of(
@@ -451,17 +528,8 @@ cdef uint32_t _choose_bases(
         candidate.table = table_of(engine, site.table, trie, site.root, &loop.key)
         if candidate.table == NULL:
             break
-        if loop.open_end and loop.high != NONE and not table_leaving(
-            engine.pool, candidate.table
-        ):
-            fault_set(&engine.fault, FAULT_MEMORY)
-            break
-        if loop.open_end and loop.high != NONE and (
-            loop.high < candidate.table.longest or engine.parser.stride == 5
-            or loop.high < candidate.table.leaving_high
-        ):
-            # A token may run past the counter's end into the next lexeme, or end there at a row
-            # that a guard leaves dead.
+        if loop.open_end and loop.high != NONE and engine.parser.stride == 5:
+            # A token may end with the counter, at a row that a guard leaves dead.
             continue
         chosen[picked] = candidate
         picked += 1
@@ -477,65 +545,72 @@ cdef bint _same_lead(
     return target == lexer_loop_lead(&engine.lexer, candidate.target, byte)
 
 
-cdef Trie* _suffixes(Engine* engine, Table* table, state_t after) noexcept nogil:
-    """What comes after a loop that is left in state ``after``; NULL with a fault set.
-
-    Where no lexeme may end there, only the bytes that go on matter: for a string the quote,
-    whatever the class of its characters.
-    """
-    cdef uint64_t bytes[4]
-    cdef uint32_t byte
-    cdef Trie* trie
-    memset(bytes, 0, sizeof(bytes))
-    for byte in range(256):
-        if engine.lexer.states[after].accept != NO_SET \
-                or lexer_step(&engine.lexer, after, <uint8_t>byte) != DEAD:
-            bytes[byte >> 6] |= <uint64_t>1 << (byte & 63)
-    trie = table_suffixes(engine.pool, table, bytes)
-    if trie == NULL:
-        fault_set(&engine.fault, FAULT_MEMORY)
-    return trie
-
-
 cdef void _set_parts(
     Engine* engine, Base* base, state_t target, const Loop* loop, uint32_t depth
 ) noexcept nogil:
-    """Say where and how the tokens that leave a base's loop are read on."""
-    cdef uint32_t k, site, count = 0
+    """Say where and how the tokens that leave a base's loop are read on.
+
+    Bytes on which the lexeme goes on after the loop are read here: for a string the quote, whatever
+    the class of its characters. Where a lexeme may end, the others are the row's business.
+    """
+    cdef uint32_t byte, k, site, count = 0
     cdef state_t state
-    cdef Trie* suffixes
-    cdef Trie* split = NULL
-    if loop.split:
-        split = table_split(engine.pool, base.table, &count)
-        if split == NULL:
-            fault_set(&engine.fault, FAULT_MEMORY)
-            return
+    cdef Trie* suffixes = NULL
+    cdef Trie* splits = NULL
+    cdef bint goes_on = False
     base.part_count = 0
+    base.left = NONE
+    base.over = NONE
+    base.emitted = engine.lexer.states[loop.after].accept
+    if not lexer_first(&engine.lexer, loop.after, base.live):
+        return
+    for byte in range(256):
+        if key_takes(&loop.key, <uint8_t>byte):
+            base.live[byte >> 6] &= ~(<uint64_t>1 << (byte & 63))
+    for byte in range(4):
+        base.live[byte] &= ~loop.splits[byte]
+        goes_on = goes_on or base.live[byte] != 0
+    if goes_on:
+        suffixes = table_suffixes(engine.pool, base.table, base.live, NONE)
+        if suffixes == NULL:
+            fault_set(&engine.fault, FAULT_MEMORY)
+    if loop.split:
+        splits = table_splits(engine.pool, base.table, loop.splits, &count)
+        if splits == NULL:
+            fault_set(&engine.fault, FAULT_MEMORY)
     base.parts = <uint32_t*>arena_take(&engine.inside_arena, (2 * count + 2) * sizeof(uint32_t))
     if base.parts == NULL:
         fault_set(&engine.fault, FAULT_MEMORY)
+    if engine.fault.code:
         return
-    if not loop.split:
-        suffixes = _suffixes(engine, base.table, loop.after)
-        if suffixes == NULL or suffixes.token_count == 0:
-            return
+    if goes_on and suffixes.token_count:
         base.parts[0] = site_of(
             engine, suffixes, 0, loop.low, loop.high, base.table, depth
         )
         base.parts[1] = loop.after
         base.part_count = 1
-        return
     for k in range(1, count + 1):
+        if splits[k].token_count == 0:
+            continue
         # ``target`` is the state after the first character.
         state = lexer_loop_at(&engine.lexer, target, k - 1)
-        if state == DEAD or split[k].token_count == 0:
+        if state == DEAD:
             continue
-        site = site_of(engine, &split[k], 0, 0, NONE, base.table, SITE_DEPTH)
+        site = site_of(engine, &splits[k], 0, 0, NONE, base.table, SITE_DEPTH)
         if engine.fault.code:
             return
         base.parts[2 * base.part_count] = site
         base.parts[2 * base.part_count + 1] = state
         base.part_count += 1
+    for byte in range(4):
+        base.live[byte] |= loop.splits[byte]
+    if base.emitted != NO_SET and loop.low <= engine.pool.longest:
+        base.left = lazy_site(
+            engine, base.table, loop.low if loop.low > 1 else 0,
+            loop.high if loop.high < engine.pool.longest else NONE, depth
+        )
+        if base.ending and loop.high < engine.pool.longest:
+            base.over = base.left
 
 
 cdef void _explore(
@@ -591,6 +666,7 @@ cdef void _explore(
         bases[k].table = chosen[k].table
         bases[k].bits = table_window(engine.pool, chosen[k].table, loop.high)
         bases[k].endless = loop.high == NONE
+        bases[k].ending = loop.open_end and loop.high != NONE
         bases[k].removed = <uint32_t>engine.removed.size
         bases[k].whole = NONE  # many
         if bases[k].table.whole != NULL:

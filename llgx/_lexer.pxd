@@ -27,8 +27,9 @@ cdef struct Loop:
     LoopKey key
     state_t after        # where a byte that the loop does not take is read: the state itself, or
                          # for a counted loop what follows the repeat
-    bint split           # where it is read depends on the number of characters before: not
-                         # ``after`` but ``lexer_loop_at``
+    uint64_t splits[4]   # the bytes that are read neither as the loop's nor ``after`` it: where
+                         # they are depends on the number of characters, see ``lexer_loop_at``
+    bint split           # there are such bytes
     uint32_t low         # characters, the one that led here included, before the loop may be left
     uint32_t high        # characters, the one that led here included, that fit; NONE: no bound
     bint open_end        # after ``high`` characters the lexeme is complete, so that the grammar's
@@ -39,6 +40,8 @@ cdef struct State:
     set_t eager          # set to emit on arrival, or NO_SET
     set_t accept         # set to emit when no byte goes on, or NO_SET
     state_t saturated    # the state that says the same of any one token; UNKNOWN: not asked for
+    state_t brief        # of any token but those longer than a level; likewise
+    uint32_t level       # the highest of which that is so
     state_t twin         # a simpler state that steps as this one does, but for the byte classes of
                          # ``apart``; NONE: there is none, UNKNOWN: not asked for
     const uint64_t* apart  # 4 words
@@ -75,12 +78,14 @@ cdef void lexer_free(Lexer* lx) noexcept nogil
 cdef set_t lexer_set(Lexer* lx, const uint32_t* terminals, uint32_t count) noexcept nogil
 cdef state_t lexer_start(Lexer* lx, const uint32_t* terminals, uint32_t count) noexcept nogil
 cdef state_t lexer_keep(Lexer* lx, state_t state, state_t allowed) noexcept nogil
+cdef bint lexer_first(Lexer* lx, state_t state, uint64_t* bytes) noexcept nogil
 cdef state_t lexer_twin(Lexer* lx, state_t state) noexcept nogil
 cdef bint lexer_body(Lexer* lx, node_t body, LoopKey* key) noexcept nogil
 cdef state_t lexer_fill(Lexer* lx, state_t state, uint32_t byte_class) noexcept nogil
 cdef uint32_t lexer_loop(Lexer* lx, state_t state, bint counted) noexcept nogil
 cdef state_t lexer_loop_at(Lexer* lx, state_t state, uint32_t count) noexcept nogil
 cdef state_t lexer_saturate(Lexer* lx, state_t state) noexcept nogil
+cdef state_t lexer_brief(Lexer* lx, state_t state, uint32_t* level) noexcept nogil
 cdef state_t lexer_loop_lead(Lexer* lx, state_t state, uint8_t byte) noexcept nogil
 cdef uint32_t utf8_lead(uint8_t byte) noexcept nogil
 cdef uint32_t utf8_next(uint32_t inner, uint8_t byte) noexcept nogil

@@ -162,6 +162,7 @@ cdef state_t _state(Lexer* lx, size_t base) noexcept nogil:
     info.loop = UNKNOWN
     info.forced = -1
     info.saturated = UNKNOWN
+    info.brief = UNKNOWN
     info.twin = UNKNOWN
     info.excluding = False
     info.apart = NULL
@@ -241,6 +242,22 @@ cdef int _add_first(Lexer* lx, node_t node, uint64_t* bits) noexcept nogil:
     for i in range(4):
         bits[i] |= first[i]
     return 0
+
+
+cdef bint lexer_first(Lexer* lx, state_t state, uint64_t* bytes) noexcept nogil:
+    """Set ``bytes`` (4 words) to those by which ``state`` may go on, found without a step; some
+    may turn out to be dead. False with a fault set."""
+    cdef uint64_t first[4]
+    cdef uint32_t i, place
+    memset(first, 0, sizeof(first))
+    memset(bytes, 0, 4 * sizeof(uint64_t))
+    for i in range(1, lx.vectors.entries[state].length, 2):
+        if _add_first(lx, lx.vectors.entries[state].words[i], first) < 0:
+            return False
+    for i in range(256):
+        place = lx.rx.classes[i]
+        bytes[i >> 6] |= ((first[place >> 6] >> (place & 63)) & 1) << (i & 63)
+    return True
 
 
 cdef node_t _without_complements(
@@ -541,8 +558,8 @@ cdef bint _counted_loop(Lexer* lx, state_t state, Loop* loop) noexcept nogil:
     """Whether ``state`` is one terminal at ``x{low,high} rest`` that has characters of x alone.
 
     The loop is made of those characters of x that cannot begin ``rest``. After k of them the lexer
-    is at ``x{low-k,high-k} rest`` for certain. If moreover x has nothing else, any other byte is
-    read as the first of ``rest``, wherever it comes; otherwise the loop is ``split``.
+    is at ``x{low-k,high-k} rest`` for certain. A byte that begins nothing of x is read as the first
+    of ``rest``, wherever it comes; the others are the ``splits`` of the loop.
     """
     cdef uint32_t low, high, b
     cdef node_t body, rest, derived
@@ -580,15 +597,15 @@ cdef bint _counted_loop(Lexer* lx, state_t state, Loop* loop) noexcept nogil:
                 loop.key.tail == TAIL_UTF8 and utf8_lead(<uint8_t>b) != 0
             )
         if not taken and derived != EMPTY:
+            loop.splits[b >> 6] |= <uint64_t>1 << (b & 63)
             loop.split = True
     if not any_byte or lx.fault.code or low >= NONE - 1 or (high != NONE and high >= NONE - 1):
         return False
-    if not loop.split:
-        base = lx.scratch.size
-        if words_push(&lx.scratch, terminal) < 0 or words_push(&lx.scratch, rest) < 0:
-            fault_set(lx.fault, FAULT_MEMORY)
-            return False
-        loop.after = _state(lx, base)
+    base = lx.scratch.size
+    if words_push(&lx.scratch, terminal) < 0 or words_push(&lx.scratch, rest) < 0:
+        fault_set(lx.fault, FAULT_MEMORY)
+        return False
+    loop.after = _state(lx, base)
     loop.low = low + 1
     loop.high = NONE if high == NONE else high + 1
     return lx.fault.code == 0
@@ -627,33 +644,67 @@ cdef state_t lexer_loop_at(Lexer* lx, state_t state, uint32_t count) noexcept no
     return _state(lx, base)
 
 
+cdef state_t _saturated(Lexer* lx, state_t state, uint32_t most) noexcept nogil:
+    """``state`` with counters beyond ``most`` bytes unbounded; UNKNOWN with a fault set."""
+    cdef const uint32_t* words = lx.vectors.entries[state].words
+    cdef uint32_t length = lx.vectors.entries[state].length
+    cdef uint32_t i
+    cdef size_t base = lx.scratch.size
+    cdef bint counted = False
+    cdef state_t result
+    for i in range(1, length, 2):
+        counted = counted or saturation_helps(&lx.rx, words[i], most)
+    if not counted:
+        return state
+    for i in range(0, length, 2):
+        if words_push(&lx.scratch, words[i]) < 0 or \
+                words_push(&lx.scratch, regex_saturate(&lx.rx, words[i + 1], most)) < 0:
+            fault_set(lx.fault, FAULT_MEMORY)
+            break
+    result = _state(lx, base)
+    return UNKNOWN if lx.fault.code else result
+
+
 cdef state_t lexer_saturate(Lexer* lx, state_t state) noexcept nogil:
     """The state that stands for ``state`` where no more than one token is read.
 
     Counters that the longest token cannot count to their end become unbounded, so that the masks
     along a repeat of thousands are one mask.
     """
-    cdef const uint32_t* words = lx.vectors.entries[state].words
-    cdef uint32_t length = lx.vectors.entries[state].length
-    cdef uint32_t i
-    cdef size_t base = lx.scratch.size
     cdef state_t result = lx.states[state].saturated
-    cdef bint counted = False
-    if result != UNKNOWN:
-        return result
-    for i in range(1, length, 2):
-        counted = counted or saturation_helps(&lx.rx, words[i])
-    result = state
-    if counted:
-        for i in range(0, length, 2):
-            if words_push(&lx.scratch, words[i]) < 0 or \
-                    words_push(&lx.scratch, regex_saturate(&lx.rx, words[i + 1])) < 0:
-                fault_set(lx.fault, FAULT_MEMORY)
-                break
-        result = _state(lx, base)
-    if lx.fault.code:
-        return state
-    lx.states[state].saturated = result
+    if result == UNKNOWN:
+        result = _saturated(lx, state, lx.rx.saturation)
+        if result == UNKNOWN:
+            return state
+        lx.states[state].saturated = result
+    return result
+
+
+cdef state_t lexer_brief(Lexer* lx, state_t state, uint32_t* level) noexcept nogil:
+    """The state that stands for ``state`` where one token is read that is none of the longest:
+    none longer than ``level``, an index of ``Regex.levels``. ``state`` itself if there is none.
+
+    Counters that the shortest level cannot reach are unbounded in it; it stands for ``state`` up
+    to the highest level that cannot reach them either.
+    """
+    cdef state_t result = lx.states[state].brief
+    cdef uint32_t i
+    if result == UNKNOWN:
+        result = state
+        if lx.rx.level_count:
+            result = _saturated(lx, state, lx.rx.levels[0])
+        if result == UNKNOWN:
+            return state
+        lx.states[state].level = 0
+        if result != state:
+            for i in range(lx.rx.level_count - 1, 0, -1):
+                if _saturated(lx, state, lx.rx.levels[i]) == result:
+                    lx.states[state].level = i
+                    break
+        if lx.fault.code:
+            return state
+        lx.states[state].brief = result
+    level[0] = lx.states[state].level
     return result
 
 

@@ -31,15 +31,16 @@ from llgx._earley cimport (
     parser_begin, parser_free, parser_init, parser_scan, row_accepts, row_dead, row_state, row_t,
 )
 from llgx._engine cimport (
-    BOUNDARY_MEMO, CHILD, DELTA_LIMIT, DEPTH_LIMIT, DIFFERENCE_MASKS, FRAME_WORDS, KILL, MASK_MEMO,
-    NESTED, OWN, PART_MASK, WALK, WHOLE_MASK, Boundary, Builder, Engine, Mask, Plan, Site,
-    frame_push, is_heavy, is_leaf, open_children, place_counts,
+    BOUNDARY_MEMO, CHILD, DELTA_LIMIT, DEPTH_LIMIT, DIFFERENCE_MASKS, FRAME_WORDS, KILL, LEFT,
+    MASK_MEMO, NESTED, NO_SITE, OVER, OWN, PART_MASK, WALK, WHOLE_MASK, Boundary, Builder, Engine,
+    Mask, Plan, Site, frame_push, is_heavy, is_leaf, open_children, place_counts,
 )
 from llgx._exact cimport exact_begin, exact_free
 from llgx._filter cimport scopes_forget
-from llgx._inside cimport site_of, subtrees_of
+from llgx._inside cimport lazy_suffixes, site_of, subtrees_of
 from llgx._lexer cimport (
-    DEAD, NO_SET, lexer_free, lexer_init, lexer_step, lexer_tail, set_t, state_t,
+    DEAD, NO_SET, lexer_free, lexer_init, lexer_step, lexer_tail, set_t,
+    state_t,
 )
 from llgx._memory cimport (
     FAULT_MEMORY, FAULT_NONE, NONE, Slot, arena_free, array_grown, fault_set, interner_free,
@@ -60,7 +61,7 @@ cdef int engine_init(Engine* engine, TablePool* pool, uint32_t terminals) noexce
     engine.pool = pool
     engine.words = pool.words
     engine.mask_limit = 256000000
-    engine.shortcuts = 255
+    engine.shortcuts = 511
     engine.heavy = 768
     if lexer_init(&engine.lexer, terminals, &engine.fault) < 0:
         return -1
@@ -104,6 +105,8 @@ cdef void engine_free(Engine* engine) noexcept nogil:
     plans_free(engine)
     map_free(&engine.mask_index)
     map_free(&engine.site_index)
+    map_free(&engine.lazy_index)
+    map_free(&engine.lazy_after)
     map_free(&engine.inside_index)
     free(engine.insides)
     arena_free(&engine.inside_arena)
@@ -476,6 +479,21 @@ cdef void _row_walk(
     engine.frames.size = floor
 
 
+cdef void _row_after(
+    Engine* engine, uint32_t level, const Boundary* bound, row_t row, state_t state
+) noexcept nogil:
+    """Add the tokens that have, after the loop of a lazy site, what begins a lexeme in ``state`` of
+    ``row``."""
+    cdef uint32_t site
+    if state == DEAD:
+        return
+    site = lazy_suffixes(engine, bound.site, state, bound.mode == OVER)
+    if site != NO_SITE and site != NONE:
+        _row_children(
+            engine, level, site, 0, row, state, NULL if bound.mode == OVER else bound.live
+        )
+
+
 cdef void _boundary(
     Engine* engine, uint32_t level, row_t after, state_t start, const Boundary* bound
 ) noexcept nogil:
@@ -488,6 +506,8 @@ cdef void _boundary(
         start = lexer_step(&engine.lexer, start, <uint8_t>bound.detail)
         if start != DEAD and _row_visit(engine, level, bound.site, bound.node, &at, &start):
             _row_walk(engine, level, bound.site, bound.node, at, start, NULL)
+    elif bound.mode == LEFT or bound.mode == OVER:
+        _row_after(engine, level, bound, after, start)
     else:
         _row_children(
             engine, level, bound.site, bound.node, after, start,

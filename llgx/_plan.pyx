@@ -11,6 +11,10 @@ the others as one reference to the part's plan.
 Where a base answers wrongly for some tokens, they are taken out here; boundaries of its suffixes
 that could bring one of them back carry the set of them as a filter.
 
+A counter that is out of reach of all tokens but the longest is as good as unbounded for these. So
+the plan of a state with such counters is that of the state without, which it shares with all along
+the repeat, for all tokens but the longest, and one of these few by themselves.
+
 A state with a twin (``_difference``) has the plan of that, which most grammars share, minus and
 plus what the two differ in; if they differ in no token of the vocabulary, it is the very same.
 
@@ -26,22 +30,23 @@ from libc.string cimport memcpy, memset
 
 from llgx._builder cimport (
     builder_bitset, builder_densify, builder_finish, builder_is_empty, builder_open, builder_put,
-    builder_put_bits, builder_put_builder, builder_put_mask, builder_remove_places,
-    builder_remove_tokens,
+    builder_put_bits, builder_put_builder, builder_put_mask, builder_remove_bits,
+    builder_remove_places, builder_remove_tokens,
 )
 from llgx._difference cimport difference_is_asked
 from llgx._engine cimport (
-    DELTA_LIMIT, DEPTH_LIMIT, FEW_BOUNDARIES, NESTED, SMALL_LOOP, SPARSE_LIMIT, WALK, Base,
-    Boundary, Builder, Engine, Inside, Plan,
+    DELTA_LIMIT, DEPTH_LIMIT, DIFFERENCE_MASKS, FEW_BOUNDARIES, LEFT, LENGTH_CLASSES,
+    LONG_TOKENS_APART, NESTED, OVER, SMALL_LOOP, SPARSE_LIMIT, WALK, Base, Boundary, Builder,
+    Engine, Inside, Plan,
 )
-from llgx._inside cimport inside_by_twin, inside_of
-from llgx._lexer cimport DEAD, NO_SET, lexer_saturate, lexer_twin, state_t
+from llgx._inside cimport inside_by_twin, inside_of, site_of
+from llgx._lexer cimport DEAD, NO_SET, lexer_brief, lexer_loop, lexer_saturate, lexer_twin, state_t
 from llgx._memory cimport (
     FAULT_MEMORY, NONE, arena_free, arena_take, array_grown, fault_set, map_clear, map_free,
     map_get, map_put, words_free, words_reserve,
 )
 from llgx._shared cimport shared_adopt, shared_offer
-from llgx._trie cimport Trie
+from llgx._trie cimport Level, Trie
 
 cdef enum:
     MOST_LESS = 256      # tokens that a state may have less than its twin
@@ -161,6 +166,7 @@ cdef void _assemble(Engine* engine, uint32_t level, uint32_t where, uint32_t ind
     cdef const Trie* trie = engine.sites[where].trie
     cdef const Base* base
     cdef const Boundary* bound
+    cdef Boundary after
     cdef uint32_t i, j, target
     cdef const uint64_t* filter
     for i in range(inside.base_count):
@@ -168,7 +174,7 @@ cdef void _assemble(Engine* engine, uint32_t level, uint32_t where, uint32_t ind
         target = level
         filter = NULL
         if base.removed != base.removed_end:
-            if base.part_count:
+            if base.part_count or base.left != NONE:
                 filter = _filter(engine, trie, &inside, base)
             if not builder_is_empty(&engine.builders[level]):
                 # What the base answers wrongly may be there for another reason already.
@@ -182,6 +188,18 @@ cdef void _assemble(Engine* engine, uint32_t level, uint32_t where, uint32_t ind
             builder_put_bits(engine, target, base.bits)
         for j in range(base.part_count):
             _include(engine, target, base.parts[2 * j], base.parts[2 * j + 1], filter)
+        if base.left != NONE:
+            memset(&after, 0, sizeof(Boundary))
+            after.mode = LEFT
+            after.site = base.left
+            after.emitted = base.emitted
+            after.filter = filter
+            memcpy(after.live, base.live, sizeof(after.live))
+            _ask(engine, &after)
+        if base.over != NONE:
+            after.mode = OVER
+            after.site = base.over
+            _ask(engine, &after)
         if engine.fault.code:
             return
         for j in range(base.removed, base.removed_end, 2):
@@ -314,27 +332,71 @@ cdef uint32_t _by_twin(Engine* engine, uint32_t where, state_t state, Plan* plan
     return NONE
 
 
+cdef bint _is_by_length(Engine* engine, state_t state) noexcept nogil:
+    """Whether the state is a counted loop that a table answers for by the length of tokens, where
+    nothing is read by their number of characters."""
+    cdef uint32_t loop
+    if not engine.shortcuts & DIFFERENCE_MASKS or not engine.shortcuts & LENGTH_CLASSES:
+        return False
+    loop = lexer_loop(&engine.lexer, state, True)
+    return loop != NONE and engine.lexer.loops[loop].high != NONE \
+        and not engine.lexer.loops[loop].split
+
+
+cdef void _by_brief(
+    Engine* engine, state_t state, state_t brief, Level* longest, Plan* plan
+) noexcept nogil:
+    """Make the plan over the main trie of that of ``brief``, which is right for all tokens but
+    ``longest``, and of these by themselves; ``plan.state`` stays DEAD with a fault set."""
+    cdef uint32_t level = engine.level
+    cdef size_t floor = engine.asked.size
+    cdef const uint64_t* apart = longest.bits
+    cdef uint32_t where = site_of(engine, &longest.trie, 0, 0, NONE, NULL, 0)
+    if where == NONE or builder_open(engine) == NULL:
+        return
+    _include(engine, level, 0, brief, apart)
+    if engine.fault.code == 0:
+        builder_remove_bits(engine, level, apart)
+    _include(engine, level, where, state, NULL)
+    if engine.fault.code == 0 and _finish(engine, level, 0, state, floor, plan) == 0:
+        plan.state = state
+    engine.level = level
+    engine.asked.size = floor
+
+
 cdef uint32_t plan_of(Engine* engine, uint32_t where, state_t state) noexcept nogil:
     """The index of the plan of a (site, state), or of another state that differs from it in
     nothing; NONE with a fault set."""
     cdef uint32_t known = map_get(&engine.plan_index, where, state)
     cdef uint32_t index, level = engine.level
     cdef size_t floor = engine.asked.size
+    cdef state_t brief
+    cdef uint32_t longest = 0
+    cdef bint by_twin
     cdef Plan plan
     cdef Plan* grown
     if known != NONE:
         return known
     plan.state = DEAD
-    if difference_is_asked(engine, where, state):
+    by_twin = difference_is_asked(engine, where, state)
+    if not by_twin and shared_adopt(engine, where, state, &plan):
+        plan.state = state
+    elif where == 0 and engine.shortcuts & LONG_TOKENS_APART:
+        brief = lexer_brief(&engine.lexer, state, &longest)
+        if brief != state and engine.fault.code == 0 and not _is_by_length(engine, state):
+            _by_brief(engine, state, brief, &engine.pool.levels[longest], &plan)
+            if plan.state != DEAD:
+                shared_offer(engine, where, state, &plan)
+    if by_twin and plan.state == DEAD and engine.fault.code == 0:
         known = _by_twin(engine, where, state, &plan)
         if known != NONE and map_put(&engine.plan_index, where, state, known) < 0:
             fault_set(&engine.fault, FAULT_MEMORY)
             return NONE
-        if known != NONE or engine.fault.code:
+        if known != NONE:
             return known
-    if plan.state == DEAD and not shared_adopt(engine, where, state, &plan):
-        if engine.fault.code:
-            return NONE
+    if engine.fault.code:
+        return NONE
+    if plan.state == DEAD and not (by_twin and shared_adopt(engine, where, state, &plan)):
         index = inside_of(engine, where, state)
         if index == NONE or builder_open(engine) == NULL:
             return NONE

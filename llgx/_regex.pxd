@@ -3,7 +3,7 @@
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
-from llgx._memory cimport Arena, Fault, Interner, Map, Words
+from llgx._memory cimport NONE, Arena, Fault, Interner, Map, Words
 
 ctypedef uint32_t node_t
 
@@ -29,6 +29,7 @@ cdef enum NodeFlag:
     EXTENDABLE_KNOWN = 16
     EXTENDABLE = 32      # matches some string that is not empty
     COUNTED = 64         # holds a counter that a token cannot count to its end
+    COUNTED_FAR = 128    # or that none but the longest tokens can
 
 cdef enum Part:          # where in a number a remainder is
     PART_INTEGER = 0     # before the point
@@ -43,6 +44,7 @@ cdef enum Spelling:      # what may follow the integer digits
     SPELL_MASK = 12
 
 cdef enum:
+    LEVELS = 6           # of lengths at which the longest tokens are set apart
     LONGEST_LEAST = 0x3FFFFFFF
 
 cdef enum:
@@ -68,7 +70,7 @@ cdef struct Regex:
     uint32_t bytes_room
     Map derivatives      # (node, byte class) -> node
     Arena sets           # what ``NodeInfo.first`` points to
-    Map saturated        # node -> what ``regex_saturate`` made of it, where it is not the same
+    Map saturated        # (bytes of tokens, node) -> what ``regex_saturate`` made of it
     Map lengths          # (what is asked, node) -> its answer, see ``_saturation.pyx``
     Map nonempty         # node -> what ``regex_nonempty`` made of it, where that took work
     Words stack          # scratch of the constructors
@@ -82,6 +84,8 @@ cdef struct Regex:
     uint32_t live_steps  # of the check under way, and how deep it asks for others
     uint32_t live_depth
     uint32_t saturation  # bytes that no token is longer than; set before nodes are made
+    uint32_t levels[LEVELS]  # bytes that few tokens are longer than, rising; set likewise
+    uint32_t level_count
     bint through_and     # counters beside an intersection's other parts are saturated too
     const uint8_t* text  # bytes of all tokens, one after the other; NULL: not known
     const uint64_t* text_at  # by token, and one more
@@ -115,3 +119,19 @@ cdef inline bint regex_nullable(const Regex* rx, node_t node) noexcept nogil:
 
 cdef inline const uint32_t* regex_words(const Regex* rx, node_t node) noexcept nogil:
     return rx.nodes.entries[node].words
+
+
+cdef inline bint counts_beyond(
+    const Regex* rx, node_t body, uint32_t count, uint32_t most
+) noexcept nogil:
+    """Whether ``count`` times ``body`` is longer than ``most`` bytes, for certain."""
+    cdef uint32_t least = rx.info[body].least
+    return count != NONE and <uint64_t>count * (least if least else 1) > most
+
+
+cdef inline bint regex_is_beyond(
+    const Regex* rx, const uint32_t* words, uint32_t most
+) noexcept nogil:
+    """Whether a bound of a repeat (its ``words``) is out of reach within ``most`` bytes."""
+    return counts_beyond(rx, words[1], words[2], most) \
+        or counts_beyond(rx, words[1], words[3], most)

@@ -90,20 +90,22 @@ cdef node_t _node(Regex* rx, const uint32_t* words, uint32_t length) noexcept no
         flags = rx.info[words[1]].flags & (NULLABLE | HARD)
         if words[2] == 0:
             flags |= NULLABLE
-        if words[2] > rx.saturation or (words[3] > rx.saturation and words[3] != NONE):
+        if regex_is_beyond(rx, words, rx.saturation):
             flags |= COUNTED
+        if rx.level_count and regex_is_beyond(rx, words, rx.levels[0]):
+            flags |= COUNTED_FAR
         depth = rx.info[words[1]].depth
     elif words[0] == REMAINDER_KIND:
         if words[3] == 0 and words[4] == 0 and words[5] == 0 and \
                 words[8] & PART_MASK != PART_POINT:
             flags = NULLABLE
     if words[0] == CONCAT_KIND:
-        flags |= (rx.info[words[1]].flags | rx.info[words[2]].flags) & COUNTED
+        flags |= (rx.info[words[1]].flags | rx.info[words[2]].flags) & (COUNTED | COUNTED_FAR)
     elif words[0] == ALT_KIND:
         for i in range(1, length):
-            flags |= rx.info[words[i]].flags & COUNTED
+            flags |= rx.info[words[i]].flags & (COUNTED | COUNTED_FAR)
     elif words[0] == REPEAT_KIND:
-        flags |= rx.info[words[1]].flags & COUNTED
+        flags |= rx.info[words[1]].flags & (COUNTED | COUNTED_FAR)
     rx.info[node].kind = <uint8_t>words[0]
     rx.info[node].flags = flags
     rx.info[node].depth = <uint16_t>(depth + 1)

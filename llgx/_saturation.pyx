@@ -2,8 +2,8 @@
 # cython: initializedcheck=False, cdivision=True
 """Counters that no token can count to their end.
 
-A mask is about one token. A counter that is further from its bounds than the longest token is as
-good as unbounded for it, and so the residuals along ``a{0,65536}`` have one mask:
+A mask is about one token. A counter that is further from its bounds than the longest token is long
+is as good as unbounded for it, and so the residuals along ``a{0,65536}`` have one mask:
 :c:func:`regex_saturate` is the regex that stands for all of them.
 
 *Intersections.* What lives in ``C{0,n} & P`` depends on more than the next token: P may need more
@@ -20,14 +20,14 @@ not decided by the shape in a bounded number of steps is left as it is.
 Cost: linear in the nodes that are new, once per node.
 """
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from llgx._memory cimport FAULT_MEMORY, NONE, fault_set, map_get, map_put, words_push
 from llgx._regex cimport (
-    ALT_KIND, AND_KIND, BYTES_KIND, CONCAT_KIND, COUNTED, EMPTY, EPSILON, HARD, LITERAL_KIND,
-    REPEAT_KIND, Regex, node_t, regex_alt, regex_bytes, regex_concat, regex_derive, regex_first,
-    regex_nullable, regex_repeat, regex_words,
+    ALT_KIND, AND_KIND, BYTES_KIND, CONCAT_KIND, COUNTED, COUNTED_FAR, EMPTY, EPSILON, HARD,
+    LITERAL_KIND, REPEAT_KIND, Regex, counts_beyond, node_t, regex_alt, regex_bytes,
+    regex_concat, regex_derive, regex_first, regex_nullable, regex_repeat, regex_words,
 )
 
 cdef enum:
@@ -42,57 +42,60 @@ cdef enum Asked:         # keys of ``Regex.lengths``
     THROUGH = 4          # and a node: where a match leads from there
 
 
-cdef bint saturation_helps(const Regex* rx, node_t node) noexcept nogil:
-    """Whether something else may stand for ``node``."""
-    return rx.info[node].flags & COUNTED or (rx.through_and and rx.info[node].flags & HARD)
+cdef bint saturation_helps(const Regex* rx, node_t node, uint32_t most) noexcept nogil:
+    """Whether something else may stand for ``node`` where tokens have ``most`` bytes."""
+    cdef uint8_t counted = COUNTED if most == rx.saturation else COUNTED_FAR
+    return rx.info[node].flags & counted or (rx.through_and and rx.info[node].flags & HARD)
 
 
-cdef node_t regex_saturate(Regex* rx, node_t node) noexcept nogil:
-    """``node`` with every counter beyond ``saturation`` taken as unbounded, or as out of reach.
+cdef node_t regex_saturate(Regex* rx, node_t node, uint32_t most) noexcept nogil:
+    """``node`` with every counter beyond ``most`` bytes taken as unbounded, or as out of reach.
 
-    For the first ``saturation`` bytes of a string the result lives, matches and goes on just as
-    ``node`` does.
+    ``most`` is ``saturation`` or one of ``levels``. For the first ``most`` bytes of a string, if
+    they are in one token, the result lives, matches and goes on just as ``node`` does.
     """
     cdef const uint32_t* words = regex_words(rx, node)
     cdef uint32_t i, length, low, high
     cdef size_t base = rx.stack.size
     cdef node_t result = node, part
-    if not saturation_helps(rx, node):
+    if not saturation_helps(rx, node, most):
         return node
-    result = map_get(&rx.saturated, 0, node)
+    result = map_get(&rx.saturated, most, node)
     if result != NONE:
         return result
     if words[0] == AND_KIND:
-        result = _saturate_and(rx, node)
+        result = _saturate_and(rx, node, most)
     elif words[0] == CONCAT_KIND:
         # By a loop: a concatenation may be as long as the grammar.
         result = node
-        while rx.info[result].kind == CONCAT_KIND and saturation_helps(rx, result):
+        while rx.info[result].kind == CONCAT_KIND and saturation_helps(rx, result, most):
             words = regex_words(rx, result)
-            part = regex_saturate(rx, words[1])
+            part = regex_saturate(rx, words[1], most)
             result = words[2]
             if words_push(&rx.stack, part) < 0:
                 fault_set(rx.fault, FAULT_MEMORY)
                 return node
-        result = regex_saturate(rx, result)
+        result = regex_saturate(rx, result, most)
         while rx.stack.size > base:
             rx.stack.size -= 1
             result = regex_concat(rx, rx.stack.at[rx.stack.size], result)
     elif words[0] == ALT_KIND:
         length = rx.nodes.entries[node].length
         for i in range(1, length):
-            part = regex_saturate(rx, words[i])
+            part = regex_saturate(rx, words[i], most)
             if words_push(&rx.stack, part) < 0:
                 fault_set(rx.fault, FAULT_MEMORY)
                 break
         result = regex_alt(rx, base)
     elif words[0] == REPEAT_KIND:
-        low = words[2] if words[2] <= rx.saturation else rx.saturation + 1
-        high = NONE if words[3] > rx.saturation else words[3]
-        result = regex_repeat(rx, regex_saturate(rx, words[1]), low, high)
+        low = words[2]
+        if counts_beyond(rx, words[1], low, most):
+            low = most // max(1, rx.info[words[1]].least) + 1
+        high = NONE if counts_beyond(rx, words[1], words[3], most) else words[3]
+        result = regex_repeat(rx, regex_saturate(rx, words[1], most), low, high)
     else:
         result = node
-    if rx.fault.code == 0 and map_put(&rx.saturated, 0, node, result) < 0:
+    if rx.fault.code == 0 and map_put(&rx.saturated, most, node, result) < 0:
         fault_set(rx.fault, FAULT_MEMORY)
     return result
 
@@ -346,7 +349,7 @@ cdef node_t _counted_part(Regex* rx, node_t node, node_t counter) noexcept nogil
     return regex_repeat(rx, body, low, high)
 
 
-cdef node_t _saturate_and(Regex* rx, node_t node) noexcept nogil:
+cdef node_t _saturate_and(Regex* rx, node_t node, uint32_t most) noexcept nogil:
     """What stands for an intersection: the one part that says all, or ``node`` itself."""
     cdef const uint32_t* words = regex_words(rx, node)
     cdef uint32_t i, j, length = rx.nodes.entries[node].length, high = 0, need
@@ -361,13 +364,13 @@ cdef node_t _saturate_and(Regex* rx, node_t node) noexcept nogil:
         for i in range(1, 3):
             part = _counted_part(rx, words[i], words[3 - i])
             if part != EMPTY or rx.fault.code:
-                return node if rx.fault.code else regex_saturate(rx, part)
+                return node if rx.fault.code else regex_saturate(rx, part, most)
     for i in range(1, length):
         part = words[i]
         need = _way_out(rx, part, 0)
         alone = need < FAR
         if alone:
-            need += _longest_of(rx, part)
+            need += min(most, _longest_of(rx, part))
         for j in range(1, length):
             if not alone or i == j:
                 continue
@@ -378,5 +381,5 @@ cdef node_t _saturate_and(Regex* rx, node_t node) noexcept nogil:
         if rx.fault.code:
             return node
         if alone:
-            return regex_saturate(rx, part)
+            return regex_saturate(rx, part, most)
     return node

@@ -25,8 +25,10 @@ from libc.string cimport memcpy, memset
 
 from cpython.pythread cimport WAIT_LOCK, PyThread_acquire_lock, PyThread_release_lock
 
-from llgx._engine cimport NESTED, SHARED_PLANS, WALK, Boundary, Engine, Plan, Site, is_heavy
-from llgx._inside cimport site_of
+from llgx._engine cimport (
+    LEFT, NESTED, OVER, SHARED_PLANS, WALK, Boundary, Engine, Plan, Site, is_heavy,
+)
+from llgx._inside cimport lazy_site, site_of
 from llgx._lexer cimport Lexer, lexer_set, state_t
 from llgx._memory cimport (
     FAULT_MEMORY, NONE, UNKNOWN, arena_take, array_grown, fault_set, interner_free, interner_put,
@@ -386,9 +388,12 @@ cdef int _localise(
         bound.less = NULL
         bound.less_count = 0
         memcpy(bound.live, kept.live, sizeof(bound.live))
-        bound.site = site_of(
-            engine, kept.trie, kept.root, kept.low, kept.high, kept.table, kept.depth
-        )
+        if kept.mode == LEFT or kept.mode == OVER:
+            bound.site = lazy_site(engine, kept.table, kept.low, kept.high, kept.depth)
+        else:
+            bound.site = site_of(
+                engine, kept.trie, kept.root, kept.low, kept.high, kept.table, kept.depth
+            )
         count = 0
         for j in range(key.count):
             if (kept.emitted >> j) & 1:

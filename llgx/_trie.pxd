@@ -6,7 +6,8 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from cpython.pythread cimport PyThread_type_lock
 
 from llgx._lexer cimport TAIL_UTF8, LoopKey
-from llgx._memory cimport Interner, Map
+from llgx._memory cimport Interner, Map, Words
+from llgx._regex cimport LEVELS
 
 cdef enum:
     MAX_NODES = 1 << 24  # of one trie: a child is packed into 32 bits
@@ -27,10 +28,17 @@ cdef struct Trie:
     uint16_t prefix_high
     size_t bytes         # memory
 
-cdef struct Suffixes:    # what comes after a loop, of the tokens that leave it later than at once
-    uint64_t bytes[4]    # bit b: tokens that leave the loop with byte b are in it
+cdef struct Suffixes:    # what comes after a loop, of certain tokens; see ``_suffixes.pyx``
+    uint64_t bytes[4]    # bit b: those that go on with byte b
+    uint32_t characters  # after so many characters of the loop; NONE: where they leave it
     Trie trie
     Suffixes* next
+
+cdef struct Splits:      # the same of tokens that leave the loop, by number of characters
+    uint64_t bytes[4]    # bit b: those that leave it with byte b
+    Trie* tries          # 1 .. count, some of them without tokens
+    uint32_t count
+    Splits* next
 
 cdef struct Table:
     Trie* trie           # what was walked, and from which node
@@ -45,10 +53,8 @@ cdef struct Table:
     uint32_t* leaving    # pairs: node << 8 | byte that leaves the loop, characters before it;
                          # NULL until asked for
     uint32_t leaving_count
-    uint32_t leaving_high  # the most characters before such a byte
     Suffixes* suffixes   # those that were asked for
-    Trie* split          # by number of characters 1 .. split_count: the suffix trie of the tokens
-    uint32_t split_count # that leave the loop after so many; NULL until asked for
+    Splits* splits
     Table* parent        # table one of whose suffix tries was walked, or NULL
     uint32_t references  # grammars and tables that use it
     uint64_t last_use
@@ -116,15 +122,22 @@ cdef struct Classes:     # see ``_classes.pyx``
     uint32_t longest     # characters of the longest of them
     uint64_t** windows   # by number of characters: those that have at most so many, or NULL
     uint32_t* up         # by node of the main trie: parent << 8 | byte
-    uint32_t* nodes      # all but the root, by byte
+    uint32_t* nodes      # those that come after whole characters, by byte
     uint32_t nodes_at[257]  # by byte: where its nodes begin
     uint32_t* exits      # nodes with which a token stops being characters of a JSON string; or NULL
     uint32_t exit_count
+
+cdef struct Level:       # few tokens, the longest
+    uint32_t bytes       # that they are longer than, and all others are not
+    Trie trie
+    uint64_t* bits       # the same as a bitset
 
 cdef struct TablePool:
     Trie trie            # the main trie
     uint32_t words       # 64-bit words of a bitset over token ids
     uint32_t longest     # bytes of the longest text token
+    uint32_t level_count
+    Level levels[LEVELS] # rising
     const uint8_t* text  # bytes of all tokens, one after the other
     const uint64_t* text_at  # by token, and one more
     uint32_t* long_tokens    # those longer than ``long_rest`` bytes, falling
@@ -147,17 +160,20 @@ cdef class TokenTrie:
     cdef uint64_t* text_at           # by token, and one more
     cdef uint8_t* is_text            # by token: takes part in text at all
 
-    cdef int _build(self, list order) except -2
+    cdef int _set_levels(self, list order, tokens) except -2
+    cdef int _build(self, Trie* trie, list order) except -2
     cdef int _prepare(self) except -2
 
+cdef void trie_free(Trie* trie) noexcept nogil
+cdef int trie_assemble(Trie* trie, const Words* shape, const Words* starts) noexcept nogil
+cdef int walk_loop(
+    const Trie* trie, uint32_t root, const LoopKey* key, Words* whole, Words* leaving
+) noexcept nogil
 cdef Table* table_acquire(
     TablePool* pool, Table* parent, Trie* trie, uint32_t root, const LoopKey* key
 ) noexcept nogil
-cdef bint table_leaving(TablePool* pool, Table* table) noexcept nogil
 cdef void table_release(TablePool* pool, Table* table) noexcept nogil
 cdef void shared_free(SharedPlan* plan) noexcept nogil
-cdef Trie* table_suffixes(TablePool* pool, Table* table, const uint64_t* bytes) noexcept nogil
-cdef Trie* table_split(TablePool* pool, Table* table, uint32_t* count) noexcept nogil
 cdef const uint64_t* table_window(TablePool* pool, Table* table, uint32_t high) noexcept nogil
 
 

@@ -8,11 +8,14 @@ are contiguous words of byte and id, so that a walk touches no sibling that it d
 walk of a cold vocabulary waits for memory above all; hence few, small arrays.
 
 A :c:type:`Table` answers for one loop (``LoopKey``: a class of characters that leads back to where
-it started) which tokens stay in it to their end, as a bitset and by length in characters, and
-merges what the other tokens hold *after* the loop into one suffix trie. A mask in such a state is
-then that bitset and a walk of the small suffix trie instead of a walk of the vocabulary. A table
-depends on nothing but the vocabulary and the key, so all grammars share it. Suffix tries can be
-walked, and have tables, like the main one (an identifier after white space).
+it started) which tokens stay in it to their end, as a bitset and by length in characters; what the
+other tokens hold *after* the loop is merged into one suffix trie (``_suffixes``). A mask in such a
+state is then that bitset and a walk of the small suffix trie instead of a walk of the vocabulary. A
+table depends on nothing but the vocabulary and the key, so all grammars share it. Suffix tries can
+be walked, and have tables, like the main one (an identifier after white space).
+
+The few longest tokens have a trie of their own too: what is counted is for most states out of reach
+of all the others (``_plan``).
 
 Ownership: a :class:`TokenTrie` owns its tables. They are counted by their users; those without any
 are dropped, least recently used first, when all together pass ``table_limit`` bytes.
@@ -22,9 +25,9 @@ one walk of the part of the trie that the loop reaches, at most a few millisecon
 vocabulary.
 """
 
-from libc.stdint cimport uint16_t, uint32_t, uint64_t, uint8_t
+from libc.stdint cimport uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcpy, memset
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.pythread cimport (
@@ -32,20 +35,20 @@ from cpython.pythread cimport (
     PyThread_release_lock,
 )
 
-from llgx._classes cimport (
-    classes_exits, classes_free, classes_leaving, classes_table, classes_window,
-)
-from llgx._lexer cimport TAIL_BYTES, TAIL_UTF8, LoopKey, key_takes, utf8_lead, utf8_next
+from llgx._classes cimport classes_exits, classes_free, classes_table, classes_window
+from llgx._lexer cimport TAIL_BYTES, TAIL_UTF8, LoopKey, utf8_lead, utf8_next
 from llgx._memory cimport (
-    NONE, Words, interner_bytes, interner_free, map_free, words_free, words_push, words_reserve,
+    NONE, Words, interner_bytes, interner_free, map_free, words_free, words_push,
 )
+from llgx._regex cimport LEVELS
+from llgx._suffixes cimport splits_free, table_splits, table_suffixes
 
 from llgx.errors import VocabularyError
 
 
 # --------------------------------------------------------------------------- building
 
-cdef void _trie_free(Trie* trie) noexcept nogil:
+cdef void trie_free(Trie* trie) noexcept nogil:
     free(trie.nodes)
     free(trie.child)
     free(trie.tokens)
@@ -53,7 +56,7 @@ cdef void _trie_free(Trie* trie) noexcept nogil:
     memset(trie, 0, sizeof(Trie))
 
 
-cdef int _assemble(Trie* trie, const Words* shape, const Words* starts) noexcept nogil:
+cdef int trie_assemble(Trie* trie, const Words* shape, const Words* starts) noexcept nogil:
     """Lay out a trie whose nodes are given in depth-first order; -1 when memory is out.
 
     ``shape`` holds (depth, byte) of each node, ``starts`` where its tokens begin. The caller sets
@@ -111,159 +114,14 @@ cdef int _assemble(Trie* trie, const Words* shape, const Words* starts) noexcept
 
 cdef enum:
     LONG_TOKEN = 16      # bytes
+    MOST_LONG = 640      # tokens that are set apart as the longest,
+    LONG_PART = 64       # and no more than one of so many
     PREPARED_NODES = 4096  # of the main trie, from which on some tables are made ahead
-    FEW = 24             # places up to which they are sorted by insertion
-
-
-cdef int _sort_places(Words* places, size_t begin, uint32_t count) noexcept nogil:
-    """Sort the last ``count`` triples by byte, keeping the order of equal ones; -1 when memory is
-    out."""
-    cdef uint32_t counts[256]
-    cdef uint32_t* at
-    cdef uint32_t* to
-    cdef uint32_t triple[3]
-    cdef uint32_t i, total, byte
-    cdef size_t j
-    if count <= FEW:
-        # Nearly all groups are this small, and most are in order.
-        at = places.at + begin
-        for i in range(1, count):
-            if at[3 * i + 1] >= at[3 * i - 2]:
-                continue
-            memcpy(triple, at + 3 * i, sizeof(triple))
-            j = i
-            while j > 0 and at[3 * j - 2] > triple[1]:
-                memcpy(at + 3 * j, at + 3 * j - 3, sizeof(triple))
-                j -= 1
-            memcpy(at + 3 * j, triple, sizeof(triple))
-        return 0
-    if words_reserve(places, 3 * <size_t>count) < 0:
-        return -1
-    at = places.at + begin
-    to = at + 3 * <size_t>count
-    memset(counts, 0, sizeof(counts))
-    for i in range(count):
-        counts[at[3 * i + 1]] += 1
-    total = 0
-    for i in range(256):
-        total += counts[i]
-        counts[i] = total - counts[i]
-    for i in range(count):
-        byte = at[3 * i + 1]
-        memcpy(to + 3 * <size_t>counts[byte], at + 3 * i, sizeof(triple))
-        counts[byte] += 1
-    memcpy(at, to, 3 * <size_t>count * sizeof(uint32_t))
-    return 0
-
-
-cdef int _merge_suffixes(const Trie* source, Words* places, Trie* suffix) noexcept nogil:
-    """Merge subtrees of ``source`` into one trie; -1 when memory is out.
-
-    ``places`` holds triples (node, its byte, characters before it), one for each subtree, and is
-    used up. Tokens that end in equal suffixes come together on one node.
-    """
-    cdef Words frames, shape, starts, tokens, prefix
-    cdef uint32_t count, depth, byte, i, j, node, before, total, first
-    cdef size_t begin, at
-    cdef uint32_t low = NONE, high = 0
-    cdef int status = -1
-    memset(&frames, 0, sizeof(Words))
-    memset(&shape, 0, sizeof(Words))
-    memset(&starts, 0, sizeof(Words))
-    memset(&tokens, 0, sizeof(Words))
-    memset(&prefix, 0, sizeof(Words))
-    count = <uint32_t>(places.size // 3)
-    at = 0
-    while True:
-        # The root stands for the empty suffix and takes the given places as its children; any
-        # other frame is (begin, count, depth, byte, end of the places around) of a group of source
-        # nodes that become one. Groups of a node are taken in the order of the places, so that all
-        # that comes after these is used up.
-        if shape.size == 0:
-            depth = 0
-            if words_push(&shape, 0) < 0 or words_push(&shape, 0) < 0 \
-                    or words_push(&starts, 0) < 0:
-                break
-        else:
-            if frames.size == 0:
-                status = 0
-                break
-            frames.size -= 5
-            begin = frames.at[frames.size]
-            count = frames.at[frames.size + 1]
-            depth = frames.at[frames.size + 2]
-            byte = frames.at[frames.size + 3]
-            at = frames.at[frames.size + 4]
-            places.size = at
-            if words_push(&shape, depth) < 0 or words_push(&shape, byte) < 0 \
-                    or words_push(&starts, <uint32_t>tokens.size) < 0:
-                break
-            total = 0
-            for i in range(count):
-                node = places.at[begin + 3 * i]
-                before = places.at[begin + 3 * i + 2]
-                for j in range(source.nodes[node].tokens_at, source.nodes[node + 1].tokens_at):
-                    if words_push(&tokens, source.tokens[j]) < 0 \
-                            or words_push(&prefix, before) < 0:
-                        total = NONE
-                    low = before if before < low else low
-                    high = before if before > high else high
-                if total != NONE:
-                    total += source.nodes[node + 1].children - source.nodes[node].children
-            if total == NONE or words_reserve(places, 3 * <size_t>total) < 0:
-                break
-            for i in range(count):
-                node = places.at[begin + 3 * i]
-                before = places.at[begin + 3 * i + 2]
-                for j in range(source.nodes[node].children, source.nodes[node + 1].children):
-                    places.at[places.size] = child_node(source, j)
-                    places.at[places.size + 1] = child_byte(source, j)
-                    places.at[places.size + 2] = before
-                    places.size += 3
-            count = total
-        if count == 0:
-            continue
-        if places.size >= NONE or _sort_places(places, at, count) < 0:
-            break
-        # Push groups in falling order of bytes, so that they are taken in rising order.
-        i = count
-        while i > 0:
-            first = i - 1
-            byte = places.at[at + 3 * <size_t>first + 1]
-            while first > 0 and places.at[at + 3 * <size_t>first - 2] == byte:
-                first -= 1
-            if words_push(&frames, <uint32_t>at + 3 * first) < 0 \
-                    or words_push(&frames, i - first) < 0 or words_push(&frames, depth + 1) < 0 \
-                    or words_push(&frames, byte) < 0 \
-                    or words_push(&frames, <uint32_t>places.size) < 0:
-                break
-            i = first
-        if i > 0:
-            break
-    if status == 0:
-        status = -1
-        suffix.token_count = <uint32_t>tokens.size
-        suffix.prefix_low = <uint16_t>(low if low < 0xFFFF else 0xFFFF)
-        suffix.prefix_high = <uint16_t>(high if high < 0xFFFF else 0xFFFF)
-        suffix.tokens = <uint32_t*>malloc((tokens.size + 1) * sizeof(uint32_t))
-        suffix.prefix = <uint16_t*>malloc((tokens.size + 1) * sizeof(uint16_t))
-        if suffix.tokens != NULL and suffix.prefix != NULL:
-            if tokens.size:
-                memcpy(suffix.tokens, tokens.at, tokens.size * sizeof(uint32_t))
-            for i in range(<uint32_t>tokens.size):
-                suffix.prefix[i] = <uint16_t>(prefix.at[i] if prefix.at[i] < 0xFFFF else 0xFFFF)
-            status = _assemble(suffix, &shape, &starts)
-    words_free(&frames)
-    words_free(&shape)
-    words_free(&starts)
-    words_free(&tokens)
-    words_free(&prefix)
-    return status
 
 
 # --------------------------------------------------------------------------- tables
 
-cdef int _walk_loop(
+cdef int walk_loop(
     const Trie* trie, uint32_t root, const LoopKey* key, Words* whole, Words* leaving
 ) noexcept nogil:
     """Walk the loop over ``trie``: (node, characters) of tokens that stay, pairs of what leaves.
@@ -331,9 +189,10 @@ cdef int _walk_loop(
 cdef void _table_free(Table* table) noexcept nogil:
     cdef uint32_t i
     cdef Suffixes* suffixes = table.suffixes
+    cdef Splits* splits = table.splits
     while suffixes != NULL:
         table.suffixes = suffixes.next
-        _trie_free(&suffixes.trie)
+        trie_free(&suffixes.trie)
         free(suffixes)
         suffixes = table.suffixes
     free(table.leaving)
@@ -344,9 +203,10 @@ cdef void _table_free(Table* table) noexcept nogil:
         for i in range(table.longest + 1):
             free(table.windows[i])
     free(table.windows)
-    for i in range(1, table.split_count + 1):
-        _trie_free(&table.split[i])
-    free(table.split)
+    while splits != NULL:
+        table.splits = splits.next
+        splits_free(splits)
+        splits = table.splits
     free(table)
 
 
@@ -371,7 +231,7 @@ cdef Table* _table_build(
                 _table_free(table)
             return table if status == 0 else NULL
         status = -1
-    if table.bits != NULL and _walk_loop(trie, root, key, &whole, &leaving) == 0:
+    if table.bits != NULL and walk_loop(trie, root, key, &whole, &leaving) == 0:
         for i in range(0, <uint32_t>whole.size, 2):
             node = whole.at[i]
             total += trie.nodes[node + 1].tokens_at - trie.nodes[node].tokens_at
@@ -386,9 +246,6 @@ cdef Table* _table_build(
                 and table.leaving != NULL:
             if leaving.size:
                 memcpy(table.leaving, leaving.at, leaving.size * sizeof(uint32_t))
-            for i in range(1, <uint32_t>leaving.size, 2):
-                if leaving.at[i] > table.leaving_high:
-                    table.leaving_high = leaving.at[i]
             for i in range(0, <uint32_t>whole.size, 2):
                 node = whole.at[i]
                 table.whole_at[whole.at[i + 1] + 2] += (
@@ -518,136 +375,6 @@ cdef const uint64_t* table_window(TablePool* pool, Table* table, uint32_t high) 
     return bits
 
 
-cdef bint _list_leaving(TablePool* pool, Table* table) noexcept nogil:
-    """List what leaves a loop, if that was not done; False when memory is out. Lock held."""
-    cdef Words whole, leaving
-    cdef uint32_t i
-    if table.leaving != NULL:
-        return True
-    memset(&whole, 0, sizeof(Words))
-    memset(&leaving, 0, sizeof(Words))
-    if _walk_loop(table.trie, table.root, &table.key, &whole, &leaving) == 0:
-        table.leaving = <uint32_t*>malloc((leaving.size + 1) * sizeof(uint32_t))
-    if table.leaving != NULL:
-        memcpy(table.leaving, leaving.at, leaving.size * sizeof(uint32_t))
-        table.leaving_count = <uint32_t>(leaving.size // 2)
-        for i in range(1, <uint32_t>leaving.size, 2):
-            if leaving.at[i] > table.leaving_high:
-                table.leaving_high = leaving.at[i]
-        table.bytes += leaving.size * 4
-        pool.bytes += leaving.size * 4
-    words_free(&whole)
-    words_free(&leaving)
-    return table.leaving != NULL
-
-
-cdef bint table_leaving(TablePool* pool, Table* table) noexcept nogil:
-    """Have ``leaving`` and ``leaving_high`` of a table known; False when memory is out."""
-    cdef bint known
-    PyThread_acquire_lock(pool.lock, WAIT_LOCK)
-    known = _list_leaving(pool, table)
-    PyThread_release_lock(pool.lock)
-    return known
-
-
-cdef int _merge_leaving(
-    TablePool* pool, Table* table, const uint64_t* bytes, uint32_t characters, Trie* suffix
-) noexcept nogil:
-    """Merge what comes after the loop, of the tokens that leave it with one of ``bytes`` (NULL:
-    any) after so many characters (NONE: any number); -1 when memory is out. Lock held."""
-    cdef Words places
-    cdef uint32_t i, byte
-    cdef int status = 0
-    memset(&places, 0, sizeof(Words))
-    if table.leaving == NULL and bytes != NULL and characters == NONE \
-            and classes_leaving(pool, table, bytes, &places):
-        status = _merge_suffixes(table.trie, &places, suffix)
-        words_free(&places)
-        return status
-    if not _list_leaving(pool, table):
-        return -1
-    for i in range(0, 2 * table.leaving_count, 2):
-        byte = table.leaving[i] & 0xFF
-        if (characters != NONE and table.leaving[i + 1] != characters) or (
-            bytes != NULL and not (bytes[byte >> 6] >> (byte & 63)) & 1
-        ):
-            continue
-        if words_push(&places, table.leaving[i] >> 8) < 0 or words_push(&places, byte) < 0 \
-                or words_push(&places, table.leaving[i + 1]) < 0:
-            status = -1
-            break
-    if status == 0:
-        status = _merge_suffixes(table.trie, &places, suffix)
-    words_free(&places)
-    return status
-
-
-cdef Trie* table_suffixes(TablePool* pool, Table* table, const uint64_t* bytes) noexcept nogil:
-    """What comes after the loop, of the tokens that leave it with one of ``bytes`` (4 words).
-
-    Kept with the table; NULL when memory is out.
-    """
-    cdef Suffixes* suffixes
-    cdef uint64_t leaving[4]
-    cdef uint32_t byte
-    memcpy(leaving, bytes, sizeof(leaving))
-    for byte in range(256):
-        # No token leaves the loop with a byte that goes round in it.
-        if key_takes(&table.key, <uint8_t>byte):
-            leaving[byte >> 6] &= ~(<uint64_t>1 << (byte & 63))
-    PyThread_acquire_lock(pool.lock, WAIT_LOCK)
-    suffixes = table.suffixes
-    while suffixes != NULL and memcmp(suffixes.bytes, leaving, sizeof(suffixes.bytes)) != 0:
-        suffixes = suffixes.next
-    if suffixes == NULL:
-        suffixes = <Suffixes*>calloc(1, sizeof(Suffixes))
-        if suffixes != NULL:
-            memcpy(suffixes.bytes, leaving, sizeof(suffixes.bytes))
-            if _merge_leaving(pool, table, leaving, NONE, &suffixes.trie) < 0:
-                _trie_free(&suffixes.trie)
-                free(suffixes)
-                suffixes = NULL
-            else:
-                suffixes.next = table.suffixes
-                table.suffixes = suffixes
-                table.bytes += sizeof(Suffixes) + suffixes.trie.bytes
-                pool.bytes += sizeof(Suffixes) + suffixes.trie.bytes
-    PyThread_release_lock(pool.lock)
-    return NULL if suffixes == NULL else &suffixes.trie
-
-
-cdef Trie* table_split(TablePool* pool, Table* table, uint32_t* count) noexcept nogil:
-    """The suffix tries by number of characters before them, 1 to ``count``, at their own index.
-
-    Kept with the table; NULL when memory is out.
-    """
-    cdef uint32_t k
-    cdef bint failed = False
-    PyThread_acquire_lock(pool.lock, WAIT_LOCK)
-    if table.split == NULL and not _list_leaving(pool, table):
-        failed = True
-    elif table.split == NULL:
-        table.split = <Trie*>calloc(table.leaving_high + 1, sizeof(Trie))
-        failed = table.split == NULL
-        if not failed:
-            table.split_count = table.leaving_high
-        for k in range(1, table.leaving_high + 1):
-            if failed:
-                break
-            failed = _merge_leaving(pool, table, NULL, k, &table.split[k]) < 0
-            table.bytes += table.split[k].bytes
-            pool.bytes += table.split[k].bytes
-        if failed:
-            for k in range(1, table.split_count + 1):
-                _trie_free(&table.split[k])
-            free(table.split)
-            table.split = NULL
-            table.split_count = 0
-    count[0] = table.split_count
-    PyThread_release_lock(pool.lock)
-    return table.split
-
-
 cdef void shared_free(SharedPlan* plan) noexcept nogil:
     """Free a plan of the pool; its tables are the caller's business."""
     cdef uint32_t i
@@ -718,7 +445,7 @@ cdef class TokenTrie:
             self.is_text[i] = 0
         cdef list order = [i for i in range(size) if self.is_text[i]]
         order.sort(key=tokens.__getitem__)
-        if self._build(order) < 0:
+        if self._build(&self.pool.trie, order) < 0 or self._set_levels(order, tokens) < 0:
             raise MemoryError
         cdef list longest = [i for i in order if len(tokens[i]) > LONG_TOKEN]
         longest.sort(key=lambda token: -len(tokens[token]))
@@ -739,6 +466,8 @@ cdef class TokenTrie:
         """
         cdef LoopKey keys[3]
         cdef uint64_t bytes[2][4]
+        cdef uint64_t quote[4]
+        cdef uint64_t backslash[4]
         cdef uint32_t count
         cdef const uint32_t* up
         cdef Table* table
@@ -746,30 +475,62 @@ cdef class TokenTrie:
         cdef int i
         memset(keys, 0, sizeof(keys))
         memset(bytes, 0, sizeof(bytes))
+        memset(quote, 0, sizeof(quote))
+        memset(backslash, 0, sizeof(backslash))
         # The inside of a string, left by a quote or a backslash; white space; digits.
         string_key(&keys[0])
         keys[1].ascii[0] = 0x100002600ULL
         keys[2].ascii[0] = 0x3FF000000000000ULL
-        bytes[0][0] = <uint64_t>1 << 34
-        bytes[0][1] = <uint64_t>1 << 28
+        quote[0] = <uint64_t>1 << 34
+        backslash[1] = <uint64_t>1 << 28
+        bytes[0][0] = quote[0]
+        bytes[0][1] = backslash[1]
         memset(bytes[1], 0xFF, sizeof(bytes[1]))  # white space may be left by any byte
         for i in range(3):
             table = table_acquire(&self.pool, NULL, &self.pool.trie, 0, &keys[i])
             if table == NULL:
                 return -1
-            failed = i < 2 and table_suffixes(&self.pool, table, bytes[i]) == NULL
+            failed = i < 2 and table_suffixes(&self.pool, table, bytes[i], NONE) == NULL
             if i == 0:
-                # What leaves a string, by length too, and what else is in its tokens.
-                failed = failed or not table_leaving(&self.pool, table) \
-                    or table_split(&self.pool, table, &count) == NULL \
+                # A quote alone where strings are counted, the characters before a backslash, and
+                # what else is in the tokens of strings.
+                failed = failed or table_suffixes(&self.pool, table, quote, NONE) == NULL \
+                    or table_splits(&self.pool, table, backslash, &count) == NULL \
                     or classes_exits(&self.pool, &count, &up) == NULL
             table_release(&self.pool, table)
             if failed:
                 return -1
         return 0
 
-    cdef int _build(self, list order) except -2:
-        """The main trie from token ids sorted by text; -1 when memory is out."""
+    cdef int _set_levels(self, list order, tokens) except -2:
+        """Set the longest tokens apart, half as many each time; -1 when memory is out."""
+        cdef Py_ssize_t most = min(MOST_LONG, len(order) // LONG_PART)
+        cdef list lengths = sorted([len(tokens[i]) for i in order], reverse=True)
+        cdef list apart
+        cdef Level* level
+        cdef uint32_t token, bytes
+        while most and self.pool.level_count < LEVELS:
+            bytes = lengths[most]
+            most //= 2
+            if bytes == self.pool.longest:
+                break
+            level = &self.pool.levels[self.pool.level_count]
+            if self.pool.level_count and level[-1].bytes == bytes:
+                continue
+            self.pool.level_count += 1
+            level.bytes = bytes
+            level.bits = <uint64_t*>calloc(self.pool.words + 1, sizeof(uint64_t))
+            if level.bits == NULL:
+                return -1
+            apart = [i for i in order if len(tokens[i]) > bytes]
+            for token in apart:
+                level.bits[token >> 6] |= <uint64_t>1 << (token & 63)
+            if self._build(&level.trie, apart) < 0:
+                return -1
+        return 0
+
+    cdef int _build(self, Trie* trie, list order) except -2:
+        """A trie from token ids sorted by text; -1 when memory is out."""
         cdef Words shape, starts
         cdef const uint8_t* text
         cdef const uint8_t* before = NULL
@@ -779,15 +540,15 @@ cdef class TokenTrie:
         cdef int status = -1
         memset(&shape, 0, sizeof(Words))
         memset(&starts, 0, sizeof(Words))
-        self.pool.trie.token_count = <uint32_t>len(order)
-        self.pool.trie.tokens = <uint32_t*>malloc((len(order) + 1) * sizeof(uint32_t))
-        if self.pool.trie.tokens == NULL:
+        trie.token_count = <uint32_t>len(order)
+        trie.tokens = <uint32_t*>malloc((len(order) + 1) * sizeof(uint32_t))
+        if trie.tokens == NULL:
             return -1
         if words_push(&shape, 0) == 0 and words_push(&shape, 0) == 0 \
                 and words_push(&starts, 0) == 0:
             for place in range(len(order)):
                 token = order[place]
-                self.pool.trie.tokens[place] = token
+                trie.tokens[place] = token
                 text = self.text + self.text_at[token]
                 length = <uint32_t>(self.text_at[token + 1] - self.text_at[token])
                 if length > self.pool.longest:
@@ -808,7 +569,7 @@ cdef class TokenTrie:
                 words_free(&shape)
                 words_free(&starts)
                 raise VocabularyError(f"a vocabulary of more than {MAX_NODES:,} different prefixes")
-            status = _assemble(&self.pool.trie, &shape, &starts)
+            status = trie_assemble(trie, &shape, &starts)
         words_free(&shape)
         words_free(&starts)
         return status
@@ -835,7 +596,10 @@ cdef class TokenTrie:
             free(spans.tokens)
             free(spans)
             spans = self.pool.spans
-        _trie_free(&self.pool.trie)
+        trie_free(&self.pool.trie)
+        for i in range(self.pool.level_count):
+            trie_free(&self.pool.levels[i].trie)
+            free(self.pool.levels[i].bits)
         free(self.pool.long_tokens)
         free(self.text)
         free(self.text_at)

@@ -145,6 +145,11 @@ _JSON_CHAR = strategies.char_class(b'"\\' + bytes(range(0x20)))  # of a string, 
 _ASCII = strategies.byte_set(bytes(b for b in range(0x20, 0x80) if b not in b'"\\'))
 _LAZY = sequence(star(ANY_CHAR), b"</a>")
 _WORD = plus(strategies.byte_set(b"abn"))
+_LETTER = strategies.byte_set(b"abn")
+_FEW_LETTERS = Repeat(_LETTER, 2, 3)
+_BEYOND = both(
+    ANY_CHAR, Complement(strategies.byte_set(bytes(range(0x80))))
+)  # every character that is not ASCII
 _ESCAPED = star(either(strategies.byte_set(b"ab"), Literal(b"\\n"), Literal(b"\\u0000")))
 
 
@@ -236,6 +241,23 @@ LOOPS = {
         [_without(b"a", b"ab", b"abab", b""), Literal(b":")],
         [sequence(b'"', Repeat(STRING_CHAR, 2, 3), b'"'), _COMMA],
     ),
+    "lines of a few characters": _of([Repeat(NO_NEWLINE, 1, 4), Literal(b"\n")]),
+    "words of a few letters": _of(
+        [sequence(_FEW_LETTERS, Repeat(sequence(b" ", _FEW_LETTERS), 0, 1)), Literal(b";")]
+    ),
+    "bounded words and words": _of([Repeat(_LETTER, 1, 3), Repeat(_LETTER, 2, 5), _COMMA]),
+    "bounded words without end": _of([Repeat(_LETTER, 2, 3)], [Literal(b"-"), _WORD]),
+    "bounded words and white space": _of(
+        [Repeat(_LETTER, 1, 4)], [Repeat(STRING_CHAR, 3, 3), Literal(b";")], skip=_SPACE
+    ),
+    "bounded text with escapes": _of(
+        [Repeat(either(STRING_CHAR, b"\\n", b"\\\xc3\xa9"), 1, 4), Literal(b'"')], [_COMMA]
+    ),
+    "bounded text of two kinds": _of(
+        [Repeat(either(_LETTER, sequence(b"n", _LETTER)), 1, 4), Literal(b"\xc3\xa9")], [_COMMA]
+    ),
+    "bounded characters beyond ASCII": _of([Repeat(_BEYOND, 1, 3)], [Literal(b"a")]),
+    "bounded bytes without end": _of([Repeat(strategies.byte_set(bytes(range(256))), 2, 3)]),
     "words that are letters": _of(
         [Literal(b"ab"), _COMMA],
         [both(plus(strategies.byte_set(b"abn")), Complement(either(b"ab", b"b")))],
@@ -295,10 +317,41 @@ def test_tables_of_classes_say_what_walks_say(seed: int, real: TokenSet) -> None
     assert len(masks[0]) > 10
 
 
+@pytest.mark.parametrize("seed", range(24))
+def test_bounded_text_says_what_walks_say(seed: int, real: TokenSet) -> None:
+    """Nothing but a counter, or a byte of another kind, ends the first lexeme."""
+    rng = random.Random(seed)
+    vocabulary = _REAL.setdefault(id(real), llgx.Vocabulary.from_tokens(real.tokens, eog=real.eog))
+    kept = bytes(b for b in range(0x20, 0x7F) if rng.random() < (0.9, 0.5, 0.1)[seed % 3])
+    member = either(strategies.byte_set(kept), _BEYOND) if seed & 1 else strategies.byte_set(kept)
+    if seed % 4 == 3:
+        member = either(member, sequence(b"\n", strategies.byte_set(b"xy")))
+    low = rng.choice((1, 2, 4))
+    text = Repeat(member, low, low + rng.choice((0, 1, 3, 12, 40)))
+    after = rng.sample(range(0x20, 0x7F), rng.choice((1, 3, 60)))
+    bodies = [[text, Literal(b"\n")], [text, Repeat(strategies.byte_set(after), 1, 3)]]
+    skip = _SPACE if seed % 5 == 0 else None
+    grammar = llgx.Grammar.from_ir(_of(*rng.choice((bodies, bodies[:1], bodies[1:])), skip=skip))
+    matchers = [
+        llgx.Matcher(grammar.compile(vocabulary, shortcuts=shortcuts))
+        for shortcuts in (
+            llgx.Shortcuts(),
+            llgx.Shortcuts(shared_plans=False, mask_memo=False, boundary_memo=False),
+            llgx.Shortcuts(difference_masks=False),
+        )
+    ]
+    for _ in range(10):
+        masks = [matcher.allowed_tokens() for matcher in matchers]
+        assert masks[0] == masks[2]
+        assert masks[1] == masks[2]
+        token = rng.choice(masks[0])
+        for matcher in matchers:
+            matcher.consume(token)
+        if matchers[0].is_stopped():
+            break
+
+
 _REAL: dict[int, llgx.Vocabulary] = {}
-_BEYOND = both(
-    ANY_CHAR, Complement(strategies.byte_set(bytes(range(0x80))))
-)  # every character that is not ASCII
 
 
 # --------------------------------------------------------------------------------------------------
