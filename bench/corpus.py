@@ -3,8 +3,8 @@
 Invariant: each grammar means the same to llgx and to llguidance (no construct that either reads in
 its own way), and both accept each text token by token. ``tests/test_bench.py`` holds them to it.
 
-Four grammars lie in ``grammars/NAME.lark`` with their texts in ``texts/NAME/*.txt``; the newline
-that ends such a file is not part of the text. The fifth, ``keywords``, is made from a seed:
+Five grammars lie in ``grammars/NAME.lark`` with their texts in ``texts/NAME/*.txt``; the newline
+that ends such a file is not part of the text. The sixth, ``keywords``, is made from a seed:
 thousands of literals are no file that anyone would read.
 
 All of them switch forcing off. With it, llguidance answers a forced position with one token instead
@@ -22,7 +22,7 @@ from typing import Final
 
 __all__ = ["GRAMMAR_NAMES", "Case", "load"]
 
-GRAMMAR_NAMES: Final = ("arithmetic", "clike", "json", "freetext", "keywords")
+GRAMMAR_NAMES: Final = ("arithmetic", "clike", "json", "freetext", "notes", "keywords")
 
 _HERE: Final = pathlib.Path(__file__).resolve().parent
 
