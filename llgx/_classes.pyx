@@ -4,7 +4,8 @@
 
 Which tokens stay in a loop is known once it is known which tokens hold which byte: they are the
 well-formed ones (or those of ASCII) that hold none of the bytes that the class lacks. So a table is
-some unions of bitsets. Windows of it are intersections with "tokens of at most n characters", which
+some unions of bitsets; those of whole blocks of bytes (all capitals but two, all control
+characters) are kept, so that they are few. Windows of it are intersections with "tokens of at most n characters", which
 do not depend on the class. And the nodes at which a certain byte leaves the loop are among the
 nodes of that byte, of which there are few for a quote: the path above each shows the rest.
 
@@ -12,8 +13,8 @@ All that depends on the vocabulary alone is made when it is first asked for, and
 
 Invariant: what a table says is what a walk of the trie (``_walk_loop``) would say.
 
-Cost: 128 bitsets, one pass over the text of all tokens, once per vocabulary (Llama 3: 2 MB, 2 ms);
-then a table is some ten microseconds where a walk took one to three milliseconds.
+Cost: up to 255 bitsets, one pass over the text of all tokens, once per vocabulary (Llama 3: 4 MB,
+2 ms); then a table is some ten microseconds where a walk took one to three milliseconds.
 """
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
@@ -32,15 +33,22 @@ cdef extern from *:
     """
     #if defined(_MSC_VER)
     #include <intrin.h>
+    static inline uint32_t llgx_lowest(uint64_t bits) {
+        unsigned long place;
+        _BitScanForward64(&place, bits);
+        return (uint32_t)place;
+    }
     static inline uint32_t llgx_ones(uint64_t bits) { return (uint32_t)__popcnt64(bits); }
     #else
+    static inline uint32_t llgx_lowest(uint64_t bits) { return (uint32_t)__builtin_ctzll(bits); }
     static inline uint32_t llgx_ones(uint64_t bits) {
         return (uint32_t)__builtin_popcountll(bits);
     }
     #endif
     """
-    # How many bits of ``bits`` are one.
+    # How many bits of ``bits`` are one, and the place of the lowest of them.
     uint32_t _ones "llgx_ones"(uint64_t bits) noexcept nogil
+    uint32_t _lowest "llgx_lowest"(uint64_t bits) noexcept nogil
 
 cdef enum:
     ILL_FORMED = 0xFF    # of a node: no character goes on as its bytes do
@@ -53,7 +61,7 @@ cdef void classes_free(TablePool* pool) noexcept nogil:
     cdef uint32_t i
     if classes == NULL:
         return
-    for i in range(128):
+    for i in range(256):
         free(classes.holding[i])
     if classes.windows != NULL:
         for i in range(classes.longest + 1):
@@ -80,7 +88,7 @@ cdef bint _read_token(Classes* classes, const TablePool* pool, uint32_t token) n
     for at in range(pool.text_at[token], pool.text_at[token + 1]):
         byte = pool.text[at]
         if byte < 0x80:
-            classes.holding[byte][token >> 6] |= <uint64_t>1 << (token & 63)
+            classes.holding[128 + byte][token >> 6] |= <uint64_t>1 << (token & 63)
             count += 1
             formed = formed and inner == 0
             inner = 0
@@ -179,7 +187,7 @@ cdef Classes* _classes_of(TablePool* pool) noexcept nogil:
     if classes == NULL:
         return NULL
     pool.classes = classes
-    for i in range(128):
+    for i in range(128, 256):
         classes.holding[i] = <uint64_t*>calloc(pool.words + 1, sizeof(uint64_t))
         whole = whole and classes.holding[i] != NULL
     classes.well_formed = <uint64_t*>calloc(pool.words + 1, sizeof(uint64_t))
@@ -208,25 +216,129 @@ cdef inline bint _takes(const LoopKey* key, uint32_t byte) noexcept nogil:
     return (key.ascii[byte >> 6] >> (byte & 63)) & 1
 
 
-cdef int _list_whole(const Classes* classes, Table* table, uint32_t count) noexcept nogil:
+cdef int _list_whole(
+    const Classes* classes, const TablePool* pool, Table* table, uint32_t count
+) noexcept nogil:
     """List the tokens that stay in the loop by their number of characters; -1 when memory is
     out."""
-    cdef uint32_t i, token, at = 0
+    cdef uint32_t i, token, place
+    cdef uint64_t word
+    cdef uint32_t* at
     table.whole = <uint32_t*>malloc((count + 1) * sizeof(uint32_t))
     table.whole_at = <uint32_t*>calloc(table.longest + 3, sizeof(uint32_t))
     if table.whole == NULL or table.whole_at == NULL:
         return -1
-    i = 0
-    while at < count:
+    # whole_at[n + 2] counts, then whole_at[n + 1] becomes the place of the next of n characters.
+    at = table.whole_at
+    for place in range(2):
+        for i in range(pool.words):
+            word = table.bits[i]
+            while word:
+                token = 64 * i + _lowest(word)
+                word &= word - 1
+                if place == 0:
+                    at[classes.characters[token] + 2] += 1
+                else:
+                    table.whole[at[classes.characters[token] + 1]] = token
+                    at[classes.characters[token] + 1] += 1
+        if place == 0:
+            for i in range(2, table.longest + 3):
+                at[i] += at[i - 1]
+    return 0
+
+
+cdef const uint64_t* _window(TablePool* pool, uint32_t high) noexcept nogil:
+    """The well-formed tokens of at most ``high`` characters, made once; NULL when memory is out.
+    Lock held."""
+    cdef Classes* classes = pool.classes
+    cdef uint64_t* made
+    cdef uint32_t i, token, shorter
+    if classes.windows[high] != NULL:
+        return classes.windows[high]
+    made = <uint64_t*>calloc(pool.words + 1, sizeof(uint64_t))
+    if made == NULL:
+        return NULL
+    shorter = high
+    while shorter and classes.windows[shorter] == NULL:
+        shorter -= 1
+    if shorter:
+        memcpy(made, classes.windows[shorter], pool.words * sizeof(uint64_t))
+        shorter += 1
+    for i in range(classes.by_at[shorter], classes.by_at[high + 1]):
         token = classes.by_characters[i]
-        i += 1
-        if (table.bits[token >> 6] >> (token & 63)) & 1:
-            table.whole[at] = token
-            at += 1
-            table.whole_at[classes.characters[token] + 1] = at
-    for i in range(1, table.longest + 2):
-        if table.whole_at[i] < table.whole_at[i - 1]:
-            table.whole_at[i] = table.whole_at[i - 1]
+        made[token >> 6] |= <uint64_t>1 << (token & 63)
+    classes.windows[high] = made
+    pool.bytes += pool.words * 8
+    return made
+
+
+cdef int _set_longest(TablePool* pool, Table* table) noexcept nogil:
+    """Find out how many characters the longest token of a table has; -1 when memory is out."""
+    cdef uint32_t low = 0, high = pool.classes.longest, middle, i
+    cdef const uint64_t* window
+    cdef bint longer
+    while low < high:
+        middle = (low + high) // 2
+        window = _window(pool, middle)
+        if window == NULL:
+            return -1
+        longer = False
+        for i in range(pool.words):
+            if table.bits[i] & ~window[i]:
+                longer = True
+                break
+        if longer:
+            low = middle + 1
+        else:
+            high = middle
+    table.longest = low
+    return 0
+
+
+cdef const uint64_t* _holding(TablePool* pool, uint32_t block) noexcept nogil:
+    """The tokens that hold a byte of a block, made once; NULL when memory is out. Lock held."""
+    cdef Classes* classes = pool.classes
+    cdef const uint64_t* one
+    cdef const uint64_t* other
+    cdef uint64_t* both
+    cdef uint32_t i
+    if classes.holding[block] != NULL:
+        return classes.holding[block]
+    one = _holding(pool, 2 * block)
+    other = _holding(pool, 2 * block + 1)
+    both = <uint64_t*>malloc((pool.words + 1) * sizeof(uint64_t))
+    if one == NULL or other == NULL or both == NULL:
+        free(both)
+        return NULL
+    for i in range(pool.words):
+        both[i] = one[i] | other[i]
+    classes.holding[block] = both
+    pool.bytes += 8 * <size_t>pool.words
+    return both
+
+
+cdef int _remove_holders(
+    TablePool* pool, const LoopKey* key, uint32_t block, uint32_t first, uint32_t count,
+    uint64_t* bits
+) noexcept nogil:
+    """Take out the tokens that hold one of ``count`` bytes from ``first`` on, a block, that the
+    class lacks; -1 when memory is out. A block of which it has none is one pass."""
+    cdef uint32_t i, taken = 0
+    cdef const uint64_t* without
+    for i in range(first, first + count):
+        taken += _takes(key, i)
+    if taken == count:
+        return 0
+    if taken:
+        i = count // 2
+        if _remove_holders(pool, key, 2 * block, first, i, bits) < 0:
+            return -1
+        return _remove_holders(pool, key, 2 * block + 1, first + i, i, bits)
+    without = _holding(pool, block)
+    if without == NULL:
+        return -1
+    for i in range(pool.words):
+        bits[i] &= ~without[i]
     return 0
 
 
@@ -234,8 +346,7 @@ cdef int classes_table(TablePool* pool, Table* table, const LoopKey* key) noexce
     """Fill a table of the main trie from its root: bits, longest, and short lists. 1 where that
     cannot be done by bitsets, -1 when memory is out. Lock held."""
     cdef Classes* classes
-    cdef const uint64_t* without
-    cdef uint32_t i, byte, token, count = 0
+    cdef uint32_t i, count = 0
     if key.tail == TAIL_BYTES:
         return 1
     classes = _classes_of(pool)
@@ -245,22 +356,14 @@ cdef int classes_table(TablePool* pool, Table* table, const LoopKey* key) noexce
         table.bits, classes.ascii if key.tail == TAIL_NONE else classes.well_formed,
         pool.words * sizeof(uint64_t)
     )
-    for byte in range(128):
-        if not _takes(key, byte):
-            without = classes.holding[byte]
-            for i in range(pool.words):
-                table.bits[i] &= ~without[i]
+    if _remove_holders(pool, key, 1, 0, 128, table.bits) < 0:
+        return -1
     for i in range(pool.words):
         count += _ones(table.bits[i])
-    i = classes.count
-    while i > 0 and count:
-        i -= 1
-        token = classes.by_characters[i]
-        if (table.bits[token >> 6] >> (token & 63)) & 1:
-            table.longest = classes.characters[token]
-            break
+    if count and _set_longest(pool, table) < 0:
+        return -1
     table.windows = <uint64_t**>calloc(table.longest + 1, sizeof(uint64_t*))
-    if table.windows == NULL or (count <= LISTED and _list_whole(classes, table, count) < 0):
+    if table.windows == NULL or (count <= LISTED and _list_whole(classes, pool, table, count) < 0):
         return -1
     table.bytes = sizeof(Table) + pool.words * 8 + <size_t>table.longest * 8 \
         + (<size_t>count * 4 if table.whole != NULL else 0)
@@ -272,26 +375,12 @@ cdef int classes_window(
 ) noexcept nogil:
     """Fill ``bits`` with the tokens of a table made by ``classes_table`` that need at most
     ``high`` characters; -1 when memory is out. Lock held."""
-    cdef Classes* classes = pool.classes
-    cdef uint64_t* made
-    cdef uint32_t i, token, shorter
-    if classes.windows[high] == NULL:
-        made = <uint64_t*>calloc(pool.words + 1, sizeof(uint64_t))
-        if made == NULL:
-            return -1
-        shorter = high
-        while shorter and classes.windows[shorter] == NULL:
-            shorter -= 1
-        if shorter:
-            memcpy(made, classes.windows[shorter], pool.words * sizeof(uint64_t))
-            shorter += 1
-        for i in range(classes.by_at[shorter], classes.by_at[high + 1]):
-            token = classes.by_characters[i]
-            made[token >> 6] |= <uint64_t>1 << (token & 63)
-        classes.windows[high] = made
-        pool.bytes += pool.words * 8
+    cdef const uint64_t* window = _window(pool, high)
+    cdef uint32_t i
+    if window == NULL:
+        return -1
     for i in range(pool.words):
-        bits[i] = table.bits[i] & classes.windows[high][i]
+        bits[i] = table.bits[i] & window[i]
     return 0
 
 
