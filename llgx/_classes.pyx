@@ -4,14 +4,15 @@
 
 Which tokens stay in a loop is known once it is known which tokens hold which byte: they are the
 well-formed ones (or those of ASCII) that hold none of the bytes that the class lacks. So a table is
-some unions of bitsets; those of whole blocks of bytes (all capitals but two, all control
-characters) are kept, so that they are few. Windows of it are intersections with "tokens of at most n characters", which
-do not depend on the class. And the nodes at which a certain byte leaves the loop are among the
-nodes of that byte, of which there are few for a quote: the path above each shows the rest.
+some unions of bitsets; those of whole blocks of bytes (half of the capitals, all control
+characters) are kept, so that they are few. Windows of it are intersections with "tokens of at most
+n characters", which do not depend on the class. And the nodes at which a certain byte leaves the
+loop are among the nodes of that byte, of which there are few for a quote: the path above each shows
+the rest.
 
 All that depends on the vocabulary alone is made when it is first asked for, and kept.
 
-Invariant: what a table says is what a walk of the trie (``_walk_loop``) would say.
+Invariant: what a table says is what a walk of the trie (``walk_loop``) would say.
 
 Cost: up to 255 bitsets, one pass over the text of all tokens, once per vocabulary (Llama 3: 4 MB,
 2 ms); then a table is some ten microseconds where a walk took one to three milliseconds.
