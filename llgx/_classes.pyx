@@ -25,7 +25,7 @@ from libc.string cimport memcpy, memset
 from cpython.pythread cimport WAIT_LOCK, PyThread_acquire_lock, PyThread_release_lock
 
 from llgx._lexer cimport (
-    TAIL_BYTES, TAIL_NONE, LoopKey, key_takes, utf8_lead, utf8_next,
+    FIRST_LEAD, LEAD_COUNT, LoopKey, key_takes, utf8_lead, utf8_next,
 )
 from llgx._memory cimport NONE, Words, words_free, words_push
 from llgx._trie cimport Classes, Table, TablePool, Trie, child_byte, child_node, string_key
@@ -64,6 +64,8 @@ cdef void classes_free(TablePool* pool) noexcept nogil:
         return
     for i in range(256):
         free(classes.holding[i])
+    for i in range(LEAD_COUNT):
+        free(classes.beyond[i])
     if classes.windows != NULL:
         for i in range(classes.longest + 1):
             free(classes.windows[i])
@@ -104,6 +106,8 @@ cdef bint _read_token(Classes* classes, const TablePool* pool, uint32_t token) n
         else:
             inner = utf8_lead(byte)
             formed = formed and inner != 0
+            if inner:
+                classes.beyond[byte - FIRST_LEAD][token >> 6] |= <uint64_t>1 << (token & 63)
     classes.characters[token] = <uint16_t>count  # a token has 65,535 bytes at the most
     if ascii:
         classes.ascii[token >> 6] |= <uint64_t>1 << (token & 63)
@@ -191,6 +195,9 @@ cdef Classes* _classes_of(TablePool* pool) noexcept nogil:
     for i in range(128, 256):
         classes.holding[i] = <uint64_t*>calloc(pool.words + 1, sizeof(uint64_t))
         whole = whole and classes.holding[i] != NULL
+    for i in range(LEAD_COUNT):
+        classes.beyond[i] = <uint64_t*>calloc(pool.words + 1, sizeof(uint64_t))
+        whole = whole and classes.beyond[i] != NULL
     classes.well_formed = <uint64_t*>calloc(pool.words + 1, sizeof(uint64_t))
     classes.ascii = <uint64_t*>calloc(pool.words + 1, sizeof(uint64_t))
     classes.characters = <uint16_t*>calloc(64 * <size_t>pool.words + 1, sizeof(uint16_t))
@@ -204,7 +211,7 @@ cdef Classes* _classes_of(TablePool* pool) noexcept nogil:
         _sort_nodes(classes, trie, inner)
         classes.windows = <uint64_t**>calloc(classes.longest + 1, sizeof(uint64_t*))
         if classes.windows != NULL and _sort_tokens(classes, trie) == 0:
-            pool.bytes += 130 * 8 * <size_t>pool.words + 8 * <size_t>trie.count \
+            pool.bytes += (130 + LEAD_COUNT) * 8 * <size_t>pool.words + 8 * <size_t>trie.count \
                 + 4 * <size_t>trie.token_count + 128 * <size_t>pool.words
             free(inner)
             return classes
@@ -347,18 +354,24 @@ cdef int classes_table(TablePool* pool, Table* table, const LoopKey* key) noexce
     """Fill a table of the main trie from its root: bits, longest, and short lists. 1 where that
     cannot be done by bitsets, -1 when memory is out. Lock held."""
     cdef Classes* classes
-    cdef uint32_t i, count = 0
-    if key.tail == TAIL_BYTES:
+    cdef const uint64_t* without
+    cdef uint32_t i, lead, count = 0
+    if key.bytes:
         return 1
     classes = _classes_of(pool)
     if classes == NULL:
         return -1
     memcpy(
-        table.bits, classes.ascii if key.tail == TAIL_NONE else classes.well_formed,
+        table.bits, classes.ascii if key.leads == 0 else classes.well_formed,
         pool.words * sizeof(uint64_t)
     )
     if _remove_holders(pool, key, 1, 0, 128, table.bits) < 0:
         return -1
+    for lead in range(LEAD_COUNT if key.leads else 0):
+        if not (key.leads >> lead) & 1:
+            without = classes.beyond[lead]
+            for i in range(pool.words):
+                table.bits[i] &= ~without[i]
     for i in range(pool.words):
         count += _ones(table.bits[i])
     if count and _set_longest(pool, table) < 0:
@@ -397,7 +410,7 @@ cdef uint32_t _characters_above(
     while node:
         byte = classes.up[node] & 0xFF
         if byte >= 0x80:
-            if key.tail == TAIL_NONE:
+            if byte >= FIRST_LEAD and not key_takes(key, <uint8_t>byte):
                 return 0
         elif not _takes(key, byte):
             return 0
@@ -430,7 +443,7 @@ cdef bint classes_places(
     cdef Classes* classes = pool.classes
     cdef uint32_t byte, i, node, count
     cdef size_t before = places.size
-    if table.trie != &pool.trie or table.root or table.key.tail == TAIL_BYTES \
+    if table.trie != &pool.trie or table.root or table.key.bytes \
             or not classes_are_few(pool, bytes):
         return False
     for byte in range(256):

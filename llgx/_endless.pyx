@@ -27,7 +27,7 @@ from llgx._emptiness cimport regex_is_live
 from llgx._engine cimport DIFFERENCE_MASKS, ENDLESS_STATES, Base, Engine, is_heavy
 from llgx._inside cimport inside_visit, inside_walk, table_of
 from llgx._lexer cimport (
-    DEAD, NO_SET, TAIL_BYTES, LoopKey, key_may_take, lexer_body, lexer_loop, lexer_step,
+    DEAD, NO_SET, LoopKey, key_may_take, lexer_body, lexer_loop, lexer_step,
     state_t,
 )
 from llgx._memory cimport FAULT_MEMORY, NONE, fault_set, words_push
@@ -111,7 +111,7 @@ cdef node_t _core(Engine* engine, node_t node, const LoopKey* key, uint32_t dept
         return regex_and(rx, base)
     if kind != REPEAT_KIND or not lexer_body(&engine.lexer, words[1], &of_body):
         return EMPTY
-    if (of_body.tail != key.tail and of_body.tail != TAIL_BYTES) \
+    if (key.leads & ~of_body.leads and not of_body.bytes) \
             or key.ascii[0] & ~of_body.ascii[0] or key.ascii[1] & ~of_body.ascii[1]:
         return EMPTY
     words = regex_words(rx, node)

@@ -29,7 +29,7 @@ from llgx._engine cimport (
 )
 from llgx._exact cimport exact_step
 from llgx._inside cimport subtrees_of, table_of
-from llgx._lexer cimport TAIL_BYTES, TAIL_NONE, TAIL_UTF8, LoopKey, utf8_lead, utf8_next
+from llgx._lexer cimport LEAD_COUNT, LoopKey, key_takes, utf8_lead, utf8_next
 from llgx._memory cimport (
     FAULT_MEMORY, NONE, array_grown, fault_set, map_clear, map_get, map_put, words_reserve,
 )
@@ -70,8 +70,8 @@ cdef void exact_forget(Engine* engine) noexcept nogil:
 
 # --------------------------------------------------------------------------- loops
 
-cdef uint32_t _tail_of(Engine* engine, uint32_t config) noexcept nogil:
-    """What a loop does with bytes from 0x80 on; as for a lexer state."""
+cdef void _set_tail(Engine* engine, uint32_t config, LoopKey* key) noexcept nogil:
+    """Say what a loop does with bytes from 0x80 on: takes all, or all characters, or leaves it."""
     cdef uint32_t inner[UTF8_STATES]
     cdef uint32_t b, i, lead, target, following
     cdef bint all_bytes = True
@@ -80,32 +80,33 @@ cdef uint32_t _tail_of(Engine* engine, uint32_t config) noexcept nogil:
         target = exact_step(engine, config, <uint8_t>b)
         all_bytes = all_bytes and target == config
         if engine.fault.code:
-            return TAIL_NONE
+            return
     if all_bytes:
-        return TAIL_BYTES
+        key.bytes = True
+        return
     for b in range(0x80, 0x100):
         lead = utf8_lead(<uint8_t>b)
         if lead == 0:
             continue
         target = exact_step(engine, config, <uint8_t>b)
         if target == NONE or target == config:
-            return TAIL_NONE
+            return
         if inner[lead] == NONE:
             inner[lead] = target
         elif inner[lead] != target:
-            return TAIL_NONE
+            return
     for i in range(1, UTF8_STATES):
         for b in range(0x100):
             target = exact_step(engine, inner[i], <uint8_t>b)
             if engine.fault.code:
-                return TAIL_NONE
+                return
             following = utf8_next(i, <uint8_t>b)
             if following == NONE:
                 if target != NONE:
-                    return TAIL_NONE
+                    return
             elif target != (inner[following] if following else config):
-                return TAIL_NONE
-    return TAIL_UTF8
+                return
+    key.leads = (<uint64_t>1 << LEAD_COUNT) - 1
 
 
 cdef bint _loops(Engine* engine, uint32_t config) noexcept nogil:
@@ -121,22 +122,14 @@ cdef bint _loops(Engine* engine, uint32_t config) noexcept nogil:
             key.ascii[b >> 6] |= <uint64_t>1 << (b & 63)
         if engine.fault.code:
             return False
-    key.tail = TAIL_NONE
     if key.ascii[0] or key.ascii[1]:
-        key.tail = _tail_of(engine, config)
+        _set_tail(engine, config, &key)
     if engine.fault.code:
         return False
     info = &engine.exact.info[config]  # stepping may have moved it
     info.key = key
     info.loop = LOOP_SELF if key.ascii[0] or key.ascii[1] else LOOP_NONE
     return info.loop == LOOP_SELF
-
-
-cdef inline bint _takes(const LoopKey* key, uint8_t byte) noexcept nogil:
-    """Whether the loop tables deal with what begins with ``byte``."""
-    if byte < 0x80:
-        return (key.ascii[byte >> 6] >> (byte & 63)) & 1
-    return key.tail == TAIL_BYTES or (key.tail == TAIL_UTF8 and utf8_lead(byte) != 0)
 
 
 cdef inline bint _stays(Engine* engine, uint32_t config, const Path* path) noexcept nogil:
@@ -264,7 +257,7 @@ cdef void _read(
     for i in range(first, end):
         byte = child_byte(trie, i)
         targets[i - first] = NONE
-        if not loops or not _takes(&key, byte):
+        if not loops or not key_takes(&key, byte):
             targets[i - first] = exact_step(engine, config, byte)
         if engine.fault.code:
             return
@@ -315,7 +308,7 @@ cdef void _read_groups(
         for j in range(i, end):
             byte = child_byte(trie, j)
             if targets[j - first] == target and byte < 0x80 \
-                    and _takes(&engine.exact.info[target].key, byte):
+                    and key_takes(&engine.exact.info[target].key, byte):
                 bytes[byte >> 5] |= <uint32_t>1 << (byte & 31)
                 weight += trie.nodes[child_node(trie, j)].end - child_node(trie, j)
         if weight < engine.heavy:

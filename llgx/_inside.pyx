@@ -39,8 +39,8 @@ from llgx._engine cimport (
     place_counts,
 )
 from llgx._lexer cimport (
-    DEAD, NO_SET, TAIL_BYTES, TAIL_UTF8, Loop, LoopKey, lexer_first, lexer_loop, lexer_loop_at,
-    lexer_loop_lead, key_takes, lexer_step, set_t, state_t, utf8_lead,
+    DEAD, NO_SET, Loop, LoopKey, lexer_first, lexer_loop, lexer_loop_at,
+    lexer_loop_lead, key_equals, key_takes, lexer_step, set_t, state_t, utf8_lead,
 )
 from llgx._memory cimport (
     FAULT_MEMORY, NONE, arena_take, array_grown, fault_set, interner_drop, interner_put, map_get,
@@ -176,8 +176,7 @@ cdef Table* table_of(
     cdef uint32_t i
     for i in range(engine.table_count):
         table = engine.tables[i]
-        if table.trie == trie and table.root == root and table.key.tail == key.tail \
-                and table.key.ascii[0] == key.ascii[0] and table.key.ascii[1] == key.ascii[1]:
+        if table.trie == trie and table.root == root and key_equals(&table.key, key):
             return table
     grown = <Table**>array_grown(
         engine.tables, &engine.table_room, engine.table_count, sizeof(Table*)
@@ -540,7 +539,7 @@ cdef bint _same_lead(
     Engine* engine, const Candidate* candidate, const Loop* loop, uint8_t byte, state_t target
 ) noexcept nogil:
     """Whether ``target`` is where the candidate's loop is after this first byte of a character."""
-    if byte < 0x80 or loop.key.tail == TAIL_BYTES:
+    if byte < 0x80 or loop.key.bytes:
         return target == candidate.target
     return target == lexer_loop_lead(&engine.lexer, candidate.target, byte)
 

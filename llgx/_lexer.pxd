@@ -14,14 +14,14 @@ cdef enum:
     DEAD = 0             # the state without terminals
     NO_SET = 0           # the emitted set without terminals
 
-cdef enum Tail:
-    TAIL_NONE = 0        # what a loop does with bytes from 0x80 on: leaves it,
-    TAIL_UTF8 = 1        # takes every character of well-formed UTF-8,
-    TAIL_BYTES = 2       # takes every byte
+cdef enum:
+    FIRST_LEAD = 0xC2    # of the bytes that a character beyond ASCII may begin with
+    LEAD_COUNT = 51
 
 cdef struct LoopKey:
     uint64_t ascii[2]    # bit b: byte b leads from the state back to it
-    uint32_t tail        # a Tail
+    uint64_t leads       # bit b: so do all characters that begin with byte FIRST_LEAD + b
+    bint bytes           # every byte from 0x80 on does; then ``leads`` is 0
 
 cdef struct Loop:
     LoopKey key
@@ -117,8 +117,10 @@ cdef inline uint32_t lexer_tail(
 
 cdef inline bint key_may_take(const LoopKey* key, uint8_t byte) noexcept nogil:
     """Whether the loop may take this byte; right for bytes of well-formed characters."""
+    if byte >= FIRST_LEAD:
+        return key_takes(key, byte)
     if byte >= 0x80:
-        return key.tail != TAIL_NONE
+        return key.bytes or key.leads != 0
     return (key.ascii[byte >> 6] >> (byte & 63)) & 1
 
 
@@ -126,4 +128,12 @@ cdef inline bint key_takes(const LoopKey* key, uint8_t byte) noexcept nogil:
     """Whether a character of the loop may begin with this byte."""
     if byte < 0x80:
         return (key.ascii[byte >> 6] >> (byte & 63)) & 1
-    return key.tail == TAIL_BYTES or (key.tail == TAIL_UTF8 and utf8_lead(byte) != 0)
+    if key.bytes:
+        return True
+    return byte >= FIRST_LEAD and byte < FIRST_LEAD + LEAD_COUNT \
+        and (key.leads >> (byte - FIRST_LEAD)) & 1
+
+
+cdef inline bint key_equals(const LoopKey* one, const LoopKey* other) noexcept nogil:
+    return one.ascii[0] == other.ascii[0] and one.ascii[1] == other.ascii[1] \
+        and one.leads == other.leads and one.bytes == other.bytes

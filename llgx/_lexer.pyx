@@ -427,6 +427,7 @@ cdef state_t _derived(Lexer* lx, state_t state, uint32_t byte_class) noexcept no
 # range of bytes that it takes and the state that these lead to; 0 is "character complete".
 cdef enum:
     UTF8_STATES = 8
+    MOST_PARTS = 8       # lead bytes with some of whose characters a loop may deal otherwise
 
 cdef extern from *:
     """
@@ -478,47 +479,71 @@ cdef int _steps(Lexer* lx, uint32_t at, bint nodes, uint32_t* targets) noexcept 
     return -1 if lx.fault.code else 0
 
 
-cdef uint32_t _tail_of(
-    Lexer* lx, const uint32_t* targets, uint32_t back, bint nodes
+cdef struct Inners:      # states inside a character, by what utf8_next says of them
+    uint32_t whole[UTF8_STATES]   # the last one that takes just what may follow, 0: none
+    uint32_t other[UTF8_STATES]   # the last one that does not
+    uint32_t failed
+
+
+cdef bint _is_whole(
+    Lexer* lx, uint32_t inner, uint32_t at, uint32_t back, bint nodes, Inners* known
 ) noexcept nogil:
-    """What a loop whose first byte leads to ``targets`` and that returns as ``back`` does with
-    bytes from 0x80 on."""
-    cdef uint32_t inner[UTF8_STATES]
-    cdef uint32_t inner_targets[256]
-    cdef uint32_t b, lead, target
-    cdef uint32_t i
-    cdef bint all_bytes = True
+    """Whether a state, or regex node, inside a character takes all that may follow in it, and no
+    other byte, and is at ``back`` after it. At most three deep."""
+    cdef uint32_t targets[256]
+    cdef uint32_t b, target, following
+    cdef bint whole
+    if at == known.whole[inner]:
+        return at != 0
+    if at == known.other[inner] or at == 0 or at == back:
+        return False
+    whole = (nodes or lx.states[at].accept == NO_SET) and _steps(lx, at, nodes, targets) == 0
+    for b in range(0x100):
+        if not whole:
+            break
+        target = targets[lx.rx.classes[b]]
+        following = utf8_next(inner, <uint8_t>b)
+        if following == NONE:
+            whole = target == 0
+        elif following:
+            whole = _is_whole(lx, following, target, back, nodes, known)
+        else:
+            whole = target == back
+    if whole:
+        known.whole[inner] = at
+    else:
+        known.other[inner] = at
+    return whole and lx.fault.code == 0
+
+
+cdef void _set_tail(
+    Lexer* lx, const uint32_t* targets, uint32_t back, bint nodes, LoopKey* key
+) noexcept nogil:
+    """Say what a loop whose first byte leads to ``targets``, and that returns as ``back``, does
+    with bytes from 0x80 on. Classes with parts of many blocks are left after a few of these."""
+    cdef uint32_t b
+    cdef Inners known
+    key.leads = 0
+    key.bytes = True
     for b in range(0x80, 0x100):
         if targets[lx.rx.classes[b]] != back:
-            all_bytes = False
+            key.bytes = False
             break
-    if all_bytes:
-        return TAIL_BYTES
-    memset(inner, 0, sizeof(inner))
-    for b in range(0x80, 0x100):
-        target = targets[lx.rx.classes[b]]
-        lead = utf8_lead(<uint8_t>b)
-        if lead == 0:
+    if key.bytes:
+        return
+    memset(&known, 0, sizeof(Inners))
+    for b in range(LEAD_COUNT):
+        if targets[lx.rx.classes[FIRST_LEAD + b]] == 0:
             continue
-        if target == DEAD or target == back:
-            return TAIL_NONE
-        if inner[lead] == 0:
-            inner[lead] = target
-        elif inner[lead] != target:
-            return TAIL_NONE
-    for i in range(1, UTF8_STATES):
-        if not nodes and lx.states[inner[i]].accept != NO_SET:
-            return TAIL_NONE
-        if _steps(lx, inner[i], nodes, inner_targets) < 0:
-            return TAIL_NONE
-        for b in range(0x100):
-            target = inner_targets[lx.rx.classes[b]]
-            if b < _utf8_first[i] or b > _utf8_last[i]:
-                if target != 0:
-                    return TAIL_NONE
-            elif target != (inner[_utf8_next[i]] if _utf8_next[i] else back):
-                return TAIL_NONE
-    return TAIL_UTF8
+        if _is_whole(
+            lx, utf8_lead(<uint8_t>(FIRST_LEAD + b)), targets[lx.rx.classes[FIRST_LEAD + b]], back,
+            nodes, &known
+        ):
+            key.leads |= <uint64_t>1 << b
+        else:
+            known.failed += 1
+            if known.failed == MOST_PARTS:
+                return
 
 
 cdef bint _self_loop(Lexer* lx, state_t state, Loop* loop) noexcept nogil:
@@ -534,7 +559,7 @@ cdef bint _self_loop(Lexer* lx, state_t state, Loop* loop) noexcept nogil:
             any_byte = True
     if not any_byte:
         return False
-    loop.key.tail = _tail_of(lx, targets, state, False)
+    _set_tail(lx, targets, state, False, &loop.key)
     loop.after = state
     loop.low = 0
     loop.high = NONE
@@ -581,10 +606,12 @@ cdef bint _counted_loop(Lexer* lx, state_t state, Loop* loop) noexcept nogil:
         return False
     if _steps(lx, body, True, of_body) < 0 or _steps(lx, rest, True, of_rest) < 0:
         return False
-    loop.key.tail = _tail_of(lx, of_body, EPSILON, True)
+    _set_tail(lx, of_body, EPSILON, True, &loop.key)
     for b in range(0x80, 0x100):
         if of_rest[lx.rx.classes[b]] != EMPTY:
-            loop.key.tail = TAIL_NONE
+            loop.key.bytes = False
+            if b >= FIRST_LEAD and b < FIRST_LEAD + LEAD_COUNT:
+                loop.key.leads &= ~(<uint64_t>1 << (b - FIRST_LEAD))
     for b in range(256):
         derived = of_body[lx.rx.classes[b]]
         if b < 128:
@@ -593,9 +620,7 @@ cdef bint _counted_loop(Lexer* lx, state_t state, Loop* loop) noexcept nogil:
                 loop.key.ascii[b >> 6] |= <uint64_t>1 << (b & 63)
                 any_byte = True
         else:
-            taken = loop.key.tail == TAIL_BYTES or (
-                loop.key.tail == TAIL_UTF8 and utf8_lead(<uint8_t>b) != 0
-            )
+            taken = key_takes(&loop.key, <uint8_t>b)
         if not taken and derived != EMPTY:
             loop.splits[b >> 6] |= <uint64_t>1 << (b & 63)
             loop.split = True
@@ -618,7 +643,7 @@ cdef bint lexer_body(Lexer* lx, node_t body, LoopKey* key) noexcept nogil:
     memset(key, 0, sizeof(LoopKey))
     if _steps(lx, body, True, targets) < 0:
         return False
-    key.tail = _tail_of(lx, targets, EPSILON, True)
+    _set_tail(lx, targets, EPSILON, True, key)
     for b in range(128):
         if targets[lx.rx.classes[b]] == EPSILON:
             key.ascii[b >> 6] |= <uint64_t>1 << (b & 63)

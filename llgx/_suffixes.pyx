@@ -26,7 +26,7 @@ from libc.string cimport memcmp, memcpy, memset
 from cpython.pythread cimport WAIT_LOCK, PyThread_acquire_lock, PyThread_release_lock
 
 from llgx._classes cimport classes_are_few, classes_places
-from llgx._lexer cimport TAIL_BYTES, TAIL_UTF8, LoopKey, key_takes, utf8_lead, utf8_next
+from llgx._lexer cimport LoopKey, key_takes, utf8_lead, utf8_next
 from llgx._memory cimport NONE, Words, words_free, words_push, words_reserve
 from llgx._trie cimport (
     Splits, Suffixes, Table, TablePool, Trie, child_byte, child_node, trie_assemble, trie_free,
@@ -252,7 +252,7 @@ cdef int _walk_places(
         if inner:
             following = utf8_next(inner, byte)
         elif key_takes(&table.key, byte):
-            following = utf8_lead(byte) if byte >= 0x80 and table.key.tail != TAIL_BYTES else 0
+            following = utf8_lead(byte) if byte >= 0x80 and not table.key.bytes else 0
         else:
             following = NONE
         if following == NONE or trie.nodes[node].children == trie.nodes[node + 1].children:

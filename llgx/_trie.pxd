@@ -5,7 +5,7 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from cpython.pythread cimport PyThread_type_lock
 
-from llgx._lexer cimport TAIL_UTF8, LoopKey
+from llgx._lexer cimport LEAD_COUNT, LoopKey
 from llgx._memory cimport Interner, Map, Words
 from llgx._regex cimport LEVELS
 
@@ -114,6 +114,7 @@ cdef struct Spans:       # see ``_spans.pyx``
 cdef struct Classes:     # see ``_classes.pyx``
     uint64_t* holding[256]  # 128 + b: the tokens that hold byte b; below, n: those of 2n and 2n + 1
                          # together, NULL until asked for
+    uint64_t* beyond[LEAD_COUNT]  # by byte: those that hold a character which begins with it
     uint64_t* well_formed  # tokens of whole characters, but for the last one
     uint64_t* ascii
     uint16_t* characters # by token: characters, begun ones included
@@ -182,7 +183,8 @@ cdef inline void string_key(LoopKey* key) noexcept nogil:
     """The loop of the characters of a JSON string, without escapes."""
     key.ascii[0] = 0xFFFFFFFB00000000ULL
     key.ascii[1] = 0xFFFFFFFFEFFFFFFFULL
-    key.tail = TAIL_UTF8
+    key.leads = (<uint64_t>1 << LEAD_COUNT) - 1
+    key.bytes = False
 
 
 cdef inline uint8_t child_byte(const Trie* trie, uint32_t place) noexcept nogil:

@@ -36,7 +36,7 @@ from cpython.pythread cimport (
 )
 
 from llgx._classes cimport classes_exits, classes_free, classes_table, classes_window
-from llgx._lexer cimport TAIL_BYTES, TAIL_UTF8, LoopKey, utf8_lead, utf8_next
+from llgx._lexer cimport LoopKey, key_equals, key_takes, utf8_lead, utf8_next
 from llgx._memory cimport (
     NONE, Words, interner_bytes, interner_free, map_free, words_free, words_push,
 )
@@ -156,14 +156,10 @@ cdef int walk_loop(
             following = utf8_next(inner, byte)
             if following == NONE:
                 continue
-        elif byte < 0x80:
-            following = 0 if (key.ascii[byte >> 6] >> (byte & 63)) & 1 else NONE
-        elif key.tail == TAIL_BYTES:
-            following = 0
+        elif key_takes(key, byte):
+            following = utf8_lead(byte) if byte >= 0x80 and not key.bytes else 0
         else:
-            following = utf8_lead(byte) if key.tail == TAIL_UTF8 else 0
-            if following == 0:
-                following = NONE
+            following = NONE
         if following == NONE:
             if begun:
                 if words_push(leaving, node << 8 | byte) < 0 or words_push(leaving, begun) < 0:
@@ -305,8 +301,7 @@ cdef Table* table_acquire(
     PyThread_acquire_lock(pool.lock, WAIT_LOCK)
     table = pool.tables
     while table != NULL:
-        if table.trie == trie and table.root == root and table.key.tail == key.tail \
-                and table.key.ascii[0] == key.ascii[0] and table.key.ascii[1] == key.ascii[1]:
+        if table.trie == trie and table.root == root and key_equals(&table.key, key):
             break
         table = table.next
     if table == NULL:
