@@ -34,6 +34,7 @@ cdef enum Shortcut:
     SHARED_PLANS = 32
     TWIN_MASKS = 64
     ENDLESS_STATES = 128
+    HELD_TEXTS = 256
 
 cdef struct Site:        # where a walk may begin
     Trie* trie
@@ -124,6 +125,7 @@ cdef enum FrameFlag:
     FRAME_TRACKED = 2    # it is such a scope: its text counts, from ``begin`` on
     FRAME_INSIDE = 4     # it is tracked, or in one that is
     FRAME_TIGHT = 8      # some beginning of a finished lexeme can be finished in no other way
+    FRAME_HELD = 16      # it, or one around it, has a text that a token may hold whole
 
 cdef struct Place:       # of a matcher in a grammar with scopes; see ``_scopes.pyx``
     row_t row
@@ -160,10 +162,11 @@ cdef struct Scopes:
     Words ended
     Place places[6]      # scratch: of the caller, of a check, three of a search, of a walk
     Interner lists       # of the next two
-    Map suspects         # (row << 32 | state) -> tokens to look at, see ``_filter.pyx``
+    Map suspects         # (SuspectKind, row << 32 | state) -> tokens to look at
     Map removals         # (row << 32 | state, context) -> tokens that a thorough filter removed
     const Spans* spans[3]  # tokens that may hold a distinct lexeme, or open a scope, or end a
                          # distinct lexeme; NULL: not asked
+    bint quick           # what a token can hold whole is known, and nothing else is refused
     Words found          # scratch of filters
     Words texts_found
     Words opening

@@ -10,7 +10,9 @@ scope refuses. A token can be refused for three reasons only, and each has its o
 * It holds a whole distinct lexeme (or the beginning of a tracked scope). Few tokens do. Which,
   depends on (row, lexer state) alone and is kept as a list of *suspects* with the texts of those
   lexemes; only where a sibling is among them are they looked at, byte by byte. The list is made of
-  those tokens of a mask that have the first and last byte of such a lexeme (``_spans``).
+  those tokens of a mask that have the first and last byte of such a lexeme (``_spans``). Where no
+  scope around has a text that any token holds, which is nearly everywhere, none of this is asked:
+  a token can only repeat a lexeme that ends in it, and few tokens of the vocabulary could.
 * It ends or begins a lexeme where the scope has used up what a terminal can match, or what it can
   match after some beginning. Only scopes that are *tight* can do that, and only in grammars in
   which what is left of a distinct terminal may be finite. There every token that does not stay
@@ -28,8 +30,8 @@ from libc.string cimport memcpy, memset
 
 from llgx._earley cimport parser_scan, row_state, row_t
 from llgx._engine cimport (
-    FRAME_INSIDE, FRAME_TIGHT, FRAME_UNIQUE, ROLE_CLOSE, ROLE_DISTINCT, ROLE_OPEN, ROLE_PLAIN,
-    Base, Engine, Inside, Place, Scopes, child_place, is_leaf,
+    FRAME_HELD, FRAME_INSIDE, FRAME_TIGHT, FRAME_UNIQUE, ROLE_CLOSE, ROLE_DISTINCT, ROLE_OPEN,
+    ROLE_PLAIN, Base, Engine, Inside, Place, Scopes, child_place, is_leaf,
 )
 from llgx._inside cimport inside_of
 from llgx._lexer cimport DEAD, NO_SET, lexer_saturate, lexer_step, set_t, state_t
@@ -38,13 +40,11 @@ from llgx._memory cimport (
     words_free, words_push,
 )
 from llgx._plan cimport plan_state
-from llgx._regex cimport node_t, regex_derive, regex_nullable
-from llgx._residuals cimport residual_first, residual_last
 from llgx._scopes cimport (
     frame_words, place_copy, place_is_tracked, place_load, place_step, place_store,
-    place_tightens, set_roles, state_roles,
+    place_tightens, scopes_ask, set_roles, state_roles,
 )
-from llgx._spans cimport spans_hold, spans_of, spans_text
+from llgx._spans cimport LONG_SPANS, spans_hold, spans_text
 from llgx._texts cimport (
     NO_TEXTS, TextCursor, texts_after, texts_branches, texts_final, texts_insert, texts_meet,
     texts_step, texts_t,
@@ -54,7 +54,6 @@ from llgx._trie cimport Spans, Trie, child_byte, child_node, tokens_end
 cdef enum:
     WALK_WORDS = 4
     PLACE_WORDS = 5
-    LONG_SPANS = 1024    # tokens of a list from which on those inside a lexeme are told apart first
 
 
 cdef void scopes_forget(Scopes* scopes) noexcept nogil:
@@ -228,55 +227,16 @@ cdef void _walk_scope(Engine* engine, const Place* place, uint64_t* bits) noexce
 
 # --------------------------------------------------------------------------- suspects
 
+cdef enum SuspectKind:
+    REPEATED_ALONE = 0   # tokens that may hold two equal lexemes
+    REPEATED = 1         # those that may repeat the lexeme in progress too
+    ALL_SUSPECTS = 2
+
 # A list of suspects: [scopes that close in a token at the most, texts of the distinct lexemes in
 # them, number of tokens to be looked at in any case, number of those that open a scope, the tokens
 # of either kind, those that hold a distinct lexeme].
 cdef enum:
     LIST_HEAD = 4
-
-cdef bint _ask_spans(Engine* engine) noexcept nogil:
-    """Find out which tokens of the vocabulary may be suspects at all."""
-    cdef Scopes* scopes = engine.scopes
-    cdef uint32_t first[8]
-    cdef uint32_t last[8]
-    cdef uint32_t openings[8]
-    cdef uint32_t terminal, i
-    cdef node_t node
-    cdef bint single = False
-    memset(first, 0, sizeof(first))
-    memset(last, 0, sizeof(last))
-    memset(openings, 0, sizeof(openings))
-    for terminal in range(engine.lexer.terminal_count):
-        node = engine.lexer.initial[terminal]
-        if scopes.roles[terminal] & ROLE_DISTINCT:
-            residual_first(&engine.lexer.rx, node, first)
-            residual_last(&engine.lexer.rx, node, last, 0)
-            if engine.lexer.rx.info[node].least <= 1:
-                for i in range(engine.lexer.rx.class_count):
-                    if regex_nullable(&engine.lexer.rx, regex_derive(&engine.lexer.rx, node, i)):
-                        single = True
-        if scopes.roles[terminal] & ROLE_OPEN:
-            residual_first(&engine.lexer.rx, node, openings)
-    if engine.fault.code:
-        return False
-    scopes.mixed = False
-    for i in range(8):
-        scopes.mixed = scopes.mixed or (first[i] & openings[i]) != 0
-    scopes.spans[0] = spans_of(engine.pool, first, last, single)
-    if scopes.unique:
-        scopes.spans[1] = spans_of(engine.pool, openings, openings, True)
-    if scopes.finite:
-        if scopes.unique:
-            for terminal in range(engine.lexer.terminal_count):
-                if scopes.roles[terminal] & ROLE_CLOSE:
-                    residual_last(&engine.lexer.rx, engine.lexer.initial[terminal], last, 0)
-        scopes.spans[2] = spans_of(engine.pool, last, last, True)
-    if scopes.spans[0] == NULL or (scopes.unique and scopes.spans[1] == NULL) \
-            or (scopes.finite and scopes.spans[2] == NULL):
-        scopes.spans[0] = NULL
-        fault_set(&engine.fault, FAULT_MEMORY)
-        return False
-    return True
 
 
 cdef struct Trial:       # what the beginning of a token does, scopes left aside
@@ -378,8 +338,9 @@ cdef uint64_t* _outside(Engine* engine, state_t state, const uint64_t* bits) noe
 
 
 cdef bint _try_tokens(
-    Engine* engine, row_t row, state_t state, bint fresh, const Spans* spans, bint whole_only,
-    const uint64_t* bits, uint32_t* closes, texts_t* texts
+    Engine* engine, row_t row, state_t state, bint fresh, const Spans* spans,
+    const uint32_t* tokens, uint32_t count, bint whole_only, const uint64_t* bits,
+    uint32_t* closes, texts_t* texts
 ) noexcept nogil:
     """Sort those tokens of a list that a mask allows into what was found. False with a fault set.
 
@@ -400,11 +361,11 @@ cdef bint _try_tokens(
     trials[0].row = row
     trials[0].state = state
     trials[0].begin = 0 if fresh else NONE
-    for i in range(spans.count):
-        token = spans.tokens[i]
+    for i in range(count):
+        token = tokens[i]
         if not (bits[token >> 6] >> (token & 63)) & 1:
             continue
-        text = spans_text(spans, i, &length)
+        text = spans_text(tokens, count, i, &length)
         at = 0
         while at < known and at < length and text[at] == before[at]:
             at += 1
@@ -412,10 +373,8 @@ cdef bint _try_tokens(
             trial = &trials[at]
             # Once the first lexeme has ended, the rest has to hold a whole one.
             if whole_only and not trial.whole and trial.begin != NONE \
-                    and (trial.begin or not fresh) and not spans_hold(
-                        spans.first, spans.last, spans.single, text + trial.begin,
-                        length - trial.begin
-                    ):
+                    and (trial.begin or not fresh) \
+                    and not spans_hold(spans, text + trial.begin, length - trial.begin):
                 break
             trials[at + 1] = trials[at]
             _try_byte(engine, &trials[at + 1], text, at, texts)
@@ -441,7 +400,7 @@ cdef bint _try_tokens(
 
 
 cdef uint32_t _make_suspects(
-    Engine* engine, row_t row, state_t state, bint fresh, const uint64_t* bits
+    Engine* engine, row_t row, state_t state, bint fresh, uint32_t kind, const uint64_t* bits
 ) noexcept nogil:
     """The suspects among the tokens of a mask; their list, 0 for none."""
     cdef Scopes* scopes = engine.scopes
@@ -449,24 +408,34 @@ cdef uint32_t _make_suspects(
     cdef uint64_t* left
     cdef const Spans* spans
     cdef texts_t texts = NO_TEXTS
-    if scopes.spans[0] == NULL and not _ask_spans(engine):
-        return 0
     scopes.found.size = 0        # in any case, then those that open a scope
     scopes.texts_found.size = 0  # the others
     scopes.opening.size = 0
     # What may end a distinct lexeme may hold one too.
     spans = scopes.spans[0] if scopes.spans[2] == NULL else scopes.spans[2]
-    if spans.count > LONG_SPANS:
+    if kind != ALL_SUSPECTS:
+        _try_tokens(
+            engine, row, state, fresh, spans, spans.repeats[kind], spans.repeat_counts[kind], True,
+            bits, &closes, &texts
+        )
+    elif spans.count > LONG_SPANS:
         left = _outside(engine, state, bits)
         if left != NULL:
-            _try_tokens(engine, row, state, fresh, spans, not scopes.finite, left, &closes, &texts)
+            _try_tokens(
+                engine, row, state, fresh, spans, spans.tokens, spans.count, not scopes.finite,
+                left, &closes, &texts
+            )
         free(left)
     else:
-        _try_tokens(engine, row, state, fresh, spans, not scopes.finite, bits, &closes, &texts)
+        _try_tokens(
+            engine, row, state, fresh, spans, spans.tokens, spans.count, not scopes.finite, bits,
+            &closes, &texts
+        )
     if engine.fault.code:
         return 0
-    if scopes.spans[1] != NULL and not _try_tokens(
-        engine, row, state, fresh, scopes.spans[1], False, bits, &closes, &texts
+    spans = scopes.spans[1]
+    if spans != NULL and not _try_tokens(
+        engine, row, state, fresh, spans, spans.tokens, spans.count, False, bits, &closes, &texts
     ):
         return 0
     openings = <uint32_t>scopes.opening.size
@@ -521,26 +490,65 @@ cdef uint32_t _suspects_needed(
     return need
 
 
+cdef uint32_t _suspect_kind(Engine* engine, const Place* place) noexcept nogil:
+    """Which tokens a scope may refuse for what they hold."""
+    cdef Scopes* scopes = engine.scopes
+    cdef set_t emitted
+    cdef TextCursor cursor
+    if not scopes.quick or frame_words(scopes, place.frame)[2] & FRAME_HELD:
+        return ALL_SUSPECTS
+    if place.fresh or not state_roles(engine, place.state) & ROLE_DISTINCT:
+        return REPEATED_ALONE
+    emitted = engine.lexer.states[place.state].accept
+    if emitted != NO_SET and set_roles(engine, emitted) & ROLE_DISTINCT:
+        return ALL_SUSPECTS  # the lexeme in progress may end before the token
+    cursor = texts_after(
+        &scopes.spans[0].held, scopes.spans[0].held_texts, place.text + place.pending,
+        place.size - place.pending
+    )
+    return REPEATED_ALONE if cursor.node == NONE else REPEATED
+
+
+cdef bint _some_of(
+    const uint32_t* tokens, uint32_t count, const uint64_t* bits
+) noexcept nogil:
+    """Whether a mask has some token of a list."""
+    cdef uint32_t i
+    for i in range(count):
+        if (bits[tokens[i] >> 6] >> (tokens[i] & 63)) & 1:
+            return True
+    return False
+
+
 cdef void _filter_suspects(Engine* engine, const Place* place, uint64_t* bits) noexcept nogil:
     cdef Scopes* scopes = engine.scopes
     cdef uint64_t key = _key(place.row, place.state, place.fresh)
-    cdef uint32_t known = map_get(&scopes.suspects, 0, key)
+    cdef uint32_t kind = _suspect_kind(engine, place)
+    cdef uint32_t known = map_get(&scopes.suspects, kind, key)
     cdef uint64_t same
     cdef state_t state
     cdef const uint32_t* words
     cdef uint32_t i, length, need, whole
+    if known == NONE and kind != ALL_SUSPECTS and not _some_of(
+        scopes.spans[0].repeats[kind], scopes.spans[0].repeat_counts[kind], bits
+    ):
+        known = 0
+        if map_put(&scopes.suspects, kind, key, known) < 0:
+            fault_set(&engine.fault, FAULT_MEMORY)
+            return
+        engine.mask_bytes += 48
     if known == NONE:
         # A state whose mask is its twin's ends lexemes in every token as the twin does.
         state = plan_state(engine, place.state)
         same = _key(place.row, state, place.fresh)
         if same != key:
-            known = map_get(&scopes.suspects, 0, same)
+            known = map_get(&scopes.suspects, kind, same)
         if known == NONE:
-            known = _make_suspects(engine, place.row, state, place.fresh, bits)
+            known = _make_suspects(engine, place.row, state, place.fresh, kind, bits)
         if engine.fault.code:
             return
-        if map_put(&scopes.suspects, 0, key, known) < 0 \
-                or map_put(&scopes.suspects, 0, same, known) < 0:
+        if map_put(&scopes.suspects, kind, key, known) < 0 \
+                or map_put(&scopes.suspects, kind, same, known) < 0:
             fault_set(&engine.fault, FAULT_MEMORY)
             return
         engine.mask_bytes += 96
@@ -611,19 +619,30 @@ cdef bint scopes_are_idle(
     cdef Scopes* scopes = engine.scopes
     cdef const uint32_t* words = scopes.contexts.entries[context].words
     cdef Place* place
-    cdef uint32_t known = map_get(&scopes.suspects, 0, _key(row, state, fresh))
+    cdef uint64_t key = _key(row, state, fresh)
+    cdef uint32_t kind, known
     cdef TextCursor cursor
-    if known == NONE or frame_words(scopes, words[0])[2] & FRAME_INSIDE \
-            or _is_tight(engine, words[0]):
+    cdef uint32_t flags = frame_words(scopes, words[0])[2]
+    if scopes.spans[0] == NULL or flags & FRAME_INSIDE or _is_tight(engine, words[0]):
         return False
-    if known == 0 and words[2] == 0:
-        return True  # no lexeme is in progress that a scope has to do with
+    if words[2] == 0:  # no lexeme is in progress that a scope has to do with
+        kind = ALL_SUSPECTS if flags & FRAME_HELD or not scopes.quick else REPEATED_ALONE
+        known = map_get(&scopes.suspects, kind, key)
+        if known == 0 or (kind != ALL_SUSPECTS and scopes.spans[0].repeat_counts[kind] == 0):
+            return True
+        if known == NONE:
+            return False
     place = &scopes.places[0]
     place_load(engine, place, row, state, fresh, context)
-    if engine.fault.code or place_tightens(engine, place) or (
-        known and _suspects_needed(engine, place, scopes.lists.entries[known].words)
-    ):
+    if engine.fault.code or place_tightens(engine, place):
         return False
+    kind = _suspect_kind(engine, place)
+    if kind == ALL_SUSPECTS or scopes.spans[0].repeat_counts[kind]:
+        known = map_get(&scopes.suspects, kind, key)
+        if known == NONE or (
+            known and _suspects_needed(engine, place, scopes.lists.entries[known].words)
+        ):
+            return False
     cursor = texts_after(
         &scopes.texts, frame_words(scopes, place.frame)[1], place.text, place.size
     )
@@ -658,6 +677,8 @@ cdef int scopes_filter(
     cdef uint32_t known
     cdef TextCursor cursor
     cdef bint tight = _is_tight(engine, scopes.contexts.entries[context].words[0])
+    if scopes.spans[0] == NULL and not scopes_ask(engine):
+        return -1
     if tight and _remove_again(engine, key, context, bits):
         return 0
     place_load(engine, place, row, state, fresh, context)

@@ -14,6 +14,7 @@ cdef enum:
 cdef Scopes* scopes_new(uint32_t terminals) noexcept nogil
 cdef void scopes_free(Scopes* scopes) noexcept nogil
 cdef int scopes_begin(Engine* engine) noexcept nogil
+cdef bint scopes_ask(Engine* engine) noexcept nogil
 cdef uint32_t state_roles(Engine* engine, state_t state) noexcept nogil
 cdef uint32_t set_roles(Engine* engine, set_t terminals) noexcept nogil
 cdef void place_load(

@@ -35,16 +35,20 @@ from llgx._earley cimport (
 )
 from llgx._emptiness cimport regex_is_extendable, regex_is_live
 from llgx._engine cimport (
-    FRAME_INSIDE, FRAME_TIGHT, FRAME_TRACKED, FRAME_UNIQUE, ROLE_CLOSE, ROLE_DISTINCT, ROLE_KNOWN,
-    ROLE_OPEN, ROLE_PLAIN, ROLE_SKIP, ROLE_UNIQUE, ROLE_WHOLE, Engine, Place, Scopes,
+    FRAME_HELD, FRAME_INSIDE, FRAME_TIGHT, FRAME_TRACKED, FRAME_UNIQUE, HELD_TEXTS, ROLE_CLOSE,
+    ROLE_DISTINCT, ROLE_KNOWN, ROLE_OPEN, ROLE_PLAIN, ROLE_SKIP, ROLE_UNIQUE, ROLE_WHOLE, Engine,
+    Place, Scopes,
 )
 from llgx._lexer cimport DEAD, NO_SET, lexer_set, lexer_step, set_t, state_t
 from llgx._memory cimport (
     FAULT_MEMORY, FAULT_SCOPES, NONE, Interner, Map, Words, fault_set, interner_drop, interner_free,
     interner_put, map_free, map_get, map_put, words_free, words_push, words_reserve,
 )
-from llgx._regex cimport EMPTY, node_t, regex_derive
-from llgx._residuals cimport residual_is_endless, residual_is_within
+from llgx._regex cimport EMPTY, node_t, regex_derive, regex_nullable
+from llgx._residuals cimport (
+    residual_first, residual_is_endless, residual_is_within, residual_last,
+)
+from llgx._spans cimport spans_of
 from llgx._texts cimport (
     NO_TEXTS, TextCursor, texts_after, texts_contain, texts_free, texts_init, texts_insert, texts_t,
 )
@@ -120,6 +124,53 @@ cdef int scopes_begin(Engine* engine) noexcept nogil:
             else:
                 scopes.finite = True
     return 0
+
+
+cdef bint scopes_ask(Engine* engine) noexcept nogil:
+    """Find out which tokens of the vocabulary may be suspects of ``_filter`` at all."""
+    cdef Scopes* scopes = engine.scopes
+    cdef uint32_t first[8]
+    cdef uint32_t last[8]
+    cdef uint32_t openings[8]
+    cdef uint32_t terminal, i
+    cdef node_t node
+    cdef bint single = False
+    memset(first, 0, sizeof(first))
+    memset(last, 0, sizeof(last))
+    memset(openings, 0, sizeof(openings))
+    for terminal in range(engine.lexer.terminal_count):
+        node = engine.lexer.initial[terminal]
+        if scopes.roles[terminal] & ROLE_DISTINCT:
+            residual_first(&engine.lexer.rx, node, first)
+            residual_last(&engine.lexer.rx, node, last, 0)
+            if engine.lexer.rx.info[node].least <= 1:
+                for i in range(engine.lexer.rx.class_count):
+                    if regex_nullable(&engine.lexer.rx, regex_derive(&engine.lexer.rx, node, i)):
+                        single = True
+        if scopes.roles[terminal] & ROLE_OPEN:
+            residual_first(&engine.lexer.rx, node, openings)
+    if engine.fault.code:
+        return False
+    scopes.mixed = False
+    for i in range(8):
+        scopes.mixed = scopes.mixed or (first[i] & openings[i]) != 0
+    scopes.spans[0] = spans_of(engine.pool, first, last, single)
+    if scopes.unique:
+        scopes.spans[1] = spans_of(engine.pool, openings, openings, True)
+    if scopes.finite:
+        if scopes.unique:
+            for terminal in range(engine.lexer.terminal_count):
+                if scopes.roles[terminal] & ROLE_CLOSE:
+                    residual_last(&engine.lexer.rx, engine.lexer.initial[terminal], last, 0)
+        scopes.spans[2] = spans_of(engine.pool, last, last, True)
+    if scopes.spans[0] == NULL or (scopes.unique and scopes.spans[1] == NULL) \
+            or (scopes.finite and scopes.spans[2] == NULL):
+        scopes.spans[0] = NULL
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return False
+    scopes.quick = engine.shortcuts & HELD_TEXTS and scopes.spans[0].knows \
+        and not scopes.finite and not scopes.unique
+    return True
 
 
 cdef uint32_t scopes_count(const Scopes* scopes) noexcept nogil:
@@ -335,7 +386,10 @@ cdef uint32_t _frame(
     words[1] = texts
     words[2] = flags
     words[3] = begin
-    words[4] = 0 if parent == NONE else frame_words(engine.scopes, parent)[4] + 1
+    words[4] = 0
+    if parent != NONE:
+        words[2] |= frame_words(engine.scopes, parent)[2] & FRAME_HELD
+        words[4] = frame_words(engine.scopes, parent)[4] + 1
     return _kept(engine, &engine.scopes.frames, words, FRAME_WORDS)
 
 
@@ -386,6 +440,12 @@ cdef uint32_t _with_text(
         return frame
     if scopes.finite and not flags & FRAME_TIGHT and _is_tight(engine, texts, data, length):
         flags |= FRAME_TIGHT
+    if scopes.spans[0] == NULL and not scopes_ask(engine):
+        return frame
+    if scopes.quick and texts_contain(
+        &scopes.spans[0].held, scopes.spans[0].held_texts, data, length
+    ):
+        flags |= FRAME_HELD
     return _frame(engine, words[0], texts, flags, words[3])
 
 
@@ -778,6 +838,10 @@ cdef bint scopes_accept(
     Engine* engine, row_t row, state_t state, bint fresh, uint32_t context
 ) noexcept nogil:
     """Whether the text up to an entry is complete."""
+    if fresh:
+        return row_accepts(&engine.parser, row)
+    if engine.lexer.states[state].accept == NO_SET:
+        return False
     place_load(engine, &engine.scopes.places[0], row, state, fresh, context)
     return place_accepts(engine, &engine.scopes.places[0])
 

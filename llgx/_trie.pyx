@@ -39,6 +39,7 @@ from llgx._lexer cimport TAIL_BYTES, TAIL_UTF8, LoopKey, key_takes, utf8_lead, u
 from llgx._memory cimport (
     NONE, Words, interner_bytes, interner_free, map_free, words_free, words_push, words_reserve,
 )
+from llgx._spans cimport spans_free
 
 from llgx.errors import VocabularyError
 
@@ -832,8 +833,7 @@ cdef class TokenTrie:
         classes_free(&self.pool)
         while spans != NULL:
             self.pool.spans = spans.next
-            free(spans.tokens)
-            free(spans)
+            spans_free(spans)
             spans = self.pool.spans
         _trie_free(&self.pool.trie)
         free(self.pool.long_tokens)

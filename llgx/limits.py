@@ -86,6 +86,7 @@ class Shortcuts:
                           from the state without them.
     ``twin_masks``        make the mask of a state with complements from that of its twin.
     ``endless_states``    a string that any character goes on allows all tokens without a quote.
+    ``held_texts``        where no sibling is whole in any token of the vocabulary, look for none.
     ``saturated_intersections``  a counter far from its end says nothing beside a pattern.
     ``common_regexes``    begin with the regexes that a front end's grammars share, lowered once for
                           each vocabulary; under the default limits only.
@@ -100,6 +101,7 @@ class Shortcuts:
     twin_states: bool = True
     twin_masks: bool = True
     endless_states: bool = True
+    held_texts: bool = True
     saturated_intersections: bool = True
     common_regexes: bool = True
 

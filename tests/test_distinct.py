@@ -21,7 +21,7 @@ from llgx.ir import (
     Terminal,
     TerminalRef,
 )
-from llgx.limits import Limits
+from llgx.limits import Limits, Shortcuts
 from tests import campaign, reference_matcher, strategies
 from tests.campaign import Walk, compare_walk
 from tests.reference import ReferenceGrammar, TooWideError
@@ -289,6 +289,68 @@ def test_small_domains(name: str) -> None:
     tokens = TokenSet((*texts, b"</s>"), eog=(len(texts),))
     for seed in range(6):
         compare_walk(Walk(seed, ir, tokens, steps=30))
+
+
+# No scope is unique and no domain is finite: what may be refused is known by the texts that tokens
+# hold whole.
+ENDLESS = json_like(unique=False, item=plus(AB))
+ENDLESS_KEYS = json_like(unique=False)
+ENDLESS_KEYS.terminals[7] = Terminal("ITEM", INTEGER)  # items may repeat
+
+
+@pytest.mark.parametrize("name", ["keys and items", "keys"])
+def test_tokens_that_hold_whole_keys(name: str) -> None:
+    ir = ENDLESS if name == "keys and items" else ENDLESS_KEYS
+    rng = random.Random(name)
+    number = b"a" if name == "keys and items" else b"1"
+    parts = [b'"a"', b'""', b'"b"', b'"', b"a", b":", b"{", b"}", b"[", b"]", b",", number]
+    parts += [b":" + number + b","]
+    texts = [bytes((letter,)) for letter in sorted(set(b'{}[],:ab"12'))]
+    texts += [b"".join(rng.choices(parts, k=rng.randint(2, 6))) for _ in range(120)]
+    texts = list(dict.fromkeys(texts))
+    tokens = TokenSet((*texts, b"</s>"), eog=(len(texts),))
+    assert sum(compare_walk(Walk(seed, ir, tokens, steps=25)) for seed in range(8)) > 80
+
+
+@pytest.mark.parametrize("held_texts", [True, False])
+@pytest.mark.parametrize(
+    ("before", "token", "allowed"),
+    [
+        ('{"a":1,', '"a":', False),
+        ('{"a":1,', '"b":', True),
+        ('{"b":1,', '"b":1,"a":', False),
+        ("{", '"a":1,"a":', False),
+        ("{", '"a":1,"b":', True),
+        ('{"', 'a":1,"a":', False),
+        ('{"', 'a":1,"b":', True),
+        ('{"x', 'a":1,"a":', True),
+        ('{"x', '":{"a":1,"a":', False),
+        ('{"a":{"c":1', '},"a":', False),
+        ('{"a":{"c":1', '},"c":', True),
+        ('{"c":{"a":{', '}},"a":', True),
+        ('{"a":1,"c":{"d":{', '}},"a":', False),
+        ("[a", ",b,ab,", True),
+        ("[a", ",a,", False),
+        ("[a", "b,ab,", False),
+        ("[a", "b,a,", True),
+        ("[", "a,b,a,", False),
+        ("[", "a,b,a", True),
+        ("[a,[", "],a,", False),
+        ("[b,[", "],a,", True),
+    ],
+)
+def test_what_a_token_holds_whole(held_texts: bool, before: str, token: str, allowed: bool) -> None:
+    texts = [bytes((letter,)) for letter in sorted(set(b'{}[],:abcdx"1'))]
+    texts += [token.encode(), b""]
+    vocabulary = llgx.Vocabulary.from_tokens(texts, eog=[len(texts) - 1])
+    shortcuts = Shortcuts(held_texts=held_texts)
+    grammar = llgx.Grammar.from_ir(ENDLESS if before[0] == "[" else ENDLESS_KEYS)
+    matcher = llgx.Matcher(grammar.compile(vocabulary, shortcuts=shortcuts))
+    for byte in before.encode():
+        matcher.consume(texts.index(bytes((byte,))))
+        matcher.allowed_tokens()
+    for _ in range(2):  # the second time from what is kept
+        assert (len(texts) - 2 in matcher.allowed_tokens()) is allowed
 
 
 def test_a_role_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
