@@ -147,7 +147,7 @@ cdef struct Scopes:
     bint finite          # what is left of some distinct terminal may be finite
     bint mixed           # a distinct lexeme may begin as one that opens a scope does
     uint8_t* endless     # by terminal: it never is
-    bint noting          # filters keep what they remove in ``found``
+    bint noting          # filters keep what they remove in ``removed``
     uint32_t limit
     Texts texts
     Interner frames      # [parent, texts, flags, begin, frames around it]
@@ -170,6 +170,7 @@ cdef struct Scopes:
     Words found          # scratch of filters
     Words texts_found
     Words opening
+    Words removed
 
 cdef struct Config:      # of an exact lexer
     uint32_t* row        # next configuration by byte class, UNKNOWN where not asked for; or NULL

@@ -36,12 +36,12 @@ from llgx._engine cimport (
 from llgx._inside cimport inside_of
 from llgx._lexer cimport DEAD, NO_SET, lexer_saturate, lexer_step, set_t, state_t
 from llgx._memory cimport (
-    FAULT_MEMORY, NONE, Words, fault_set, interner_free, interner_put, map_clear, map_get, map_put,
-    words_free, words_push,
+    FAULT_MEMORY, NONE, Map, Words, array_grown, fault_set, interner_free, interner_put, map_clear,
+    map_free, map_get, map_put, words_free, words_push,
 )
 from llgx._plan cimport plan_state
 from llgx._scopes cimport (
-    frame_words, place_copy, place_is_tracked, place_load, place_step, place_store,
+    frame_words, place_copy, place_is_tracked, place_load, place_siblings, place_step, place_store,
     place_tightens, scopes_ask, set_roles, state_roles,
 )
 from llgx._spans cimport LONG_SPANS, spans_hold, spans_text
@@ -53,7 +53,6 @@ from llgx._trie cimport Spans, Trie, child_byte, child_node, tokens_end
 
 cdef enum:
     WALK_WORDS = 4
-    PLACE_WORDS = 5
 
 
 cdef void scopes_forget(Scopes* scopes) noexcept nogil:
@@ -73,7 +72,7 @@ cdef inline uint64_t _key(row_t row, state_t state, bint fresh) noexcept nogil:
 cdef inline void _remove(Engine* engine, uint64_t* bits, uint32_t token) noexcept nogil:
     if (bits[token >> 6] >> (token & 63)) & 1:
         bits[token >> 6] &= ~(<uint64_t>1 << (token & 63))
-        if engine.scopes.noting and words_push(&engine.scopes.found, token) < 0:
+        if engine.scopes.noting and words_push(&engine.scopes.removed, token) < 0:
             fault_set(&engine.fault, FAULT_MEMORY)
 
 
@@ -186,43 +185,118 @@ cdef void _walk_lexeme(
     words_free(&todo)
 
 
+cdef enum Verdict:       # what becomes of a place by a byte; else it is the number of a place
+    VERDICT_UNKNOWN = NONE
+    VERDICT_REFUSED = NONE - 1
+    VERDICT_FREE = NONE - 2  # nothing is refused any more
+
+cdef struct Tracked:     # a place in a walk along siblings
+    row_t row
+    state_t state
+    bint fresh
+    uint32_t context
+    uint32_t siblings[8] # the bytes with which a sibling goes on
+    uint32_t verdicts[256]
+
+cdef struct Walk:
+    Tracked* places
+    uint32_t count
+    uint32_t room
+    Map index            # (row << 32 | state, context) -> place
+    uint32_t loaded      # the place that is in Scopes.places[5]
+
+
+cdef uint32_t _tracked(Engine* engine, Walk* walk, Place* place) noexcept nogil:
+    """The number of a place, new or known; VERDICT_FREE with a fault set when memory is out."""
+    cdef uint32_t context = place_store(engine, place)
+    cdef uint64_t key = _key(place.row, place.state, place.fresh)
+    cdef uint32_t known = map_get(&walk.index, key, context)
+    cdef Tracked* grown
+    if known != NONE:
+        return known
+    grown = <Tracked*>array_grown(walk.places, &walk.room, walk.count, sizeof(Tracked))
+    if grown != NULL:
+        walk.places = grown
+    if grown == NULL or map_put(&walk.index, key, context, walk.count) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return VERDICT_FREE
+    grown = &walk.places[walk.count]
+    grown.row = place.row
+    grown.state = place.state
+    grown.fresh = place.fresh
+    grown.context = context
+    place_siblings(engine, place, grown.siblings)
+    memset(grown.verdicts, 0xFF, sizeof(grown.verdicts))
+    walk.count += 1
+    return walk.count - 1
+
+
+cdef uint32_t _verdict(Engine* engine, Walk* walk, uint32_t at, uint8_t byte) noexcept nogil:
+    """What becomes of a place by a byte, asked once."""
+    cdef Scopes* scopes = engine.scopes
+    cdef Tracked* tracked = &walk.places[at]
+    cdef Place* place = &scopes.places[5]
+    cdef Place* after = &scopes.places[1]
+    cdef uint32_t verdict = VERDICT_FREE
+    cdef state_t target = lexer_step(&engine.lexer, tracked.state, byte)
+    if target == DEAD:
+        if tracked.fresh or engine.lexer.states[tracked.state].accept == NO_SET:
+            return VERDICT_FREE  # not in the mask
+    elif not scopes.finite and engine.lexer.states[target].eager == NO_SET \
+            and state_roles(engine, target) & (ROLE_PLAIN | ROLE_DISTINCT) \
+            and not (tracked.siblings[byte >> 5] >> (byte & 31)) & 1:
+        return VERDICT_FREE  # the text differs from those of all siblings
+    if walk.loaded != at:
+        place_load(engine, place, tracked.row, tracked.state, tracked.fresh, tracked.context)
+        walk.loaded = at
+    place_copy(engine, after, place)
+    if not place_step(engine, after, byte):
+        verdict = VERDICT_REFUSED
+    elif place_is_tracked(engine, after):
+        verdict = _tracked(engine, walk, after)
+    return verdict
+
+
 cdef void _walk_scope(Engine* engine, const Place* place, uint64_t* bits) noexcept nogil:
-    """Follow the token trie for as long as the text of a tracked scope is that of a sibling."""
+    """Follow the token trie for as long as the text of a tracked scope is that of a sibling.
+
+    Most nodes on the way are white space, which leads to one place again and again.
+    """
     cdef Trie* trie = &engine.pool.trie
-    cdef Place* at = &engine.scopes.places[5]
-    cdef Place* after = &engine.scopes.places[1]
+    cdef Place* first = &engine.scopes.places[5]
     cdef Words todo
-    cdef uint32_t node = 0, i, child, context
+    cdef Walk walk
+    cdef uint32_t node = 0, at, i, child, verdict
+    cdef uint8_t byte
     memset(&todo, 0, sizeof(Words))
-    place_copy(engine, at, place)
+    memset(&walk, 0, sizeof(Walk))
+    walk.loaded = NONE
+    place_copy(engine, first, place)
+    at = _tracked(engine, &walk, first)
     while not engine.fault.code:
         for i in range(trie.nodes[node].children, trie.nodes[node + 1].children):
-            if lexer_step(&engine.lexer, at.state, child_byte(trie, i)) == DEAD and (
-                at.fresh or engine.lexer.states[at.state].accept == NO_SET
-            ):
-                continue
             child = child_node(trie, i)
-            place_copy(engine, after, at)
-            if not place_step(engine, after, child_byte(trie, i)):
+            byte = child_byte(trie, i)
+            verdict = walk.places[at].verdicts[byte]
+            if verdict == VERDICT_UNKNOWN:
+                verdict = _verdict(engine, &walk, at, byte)
                 if engine.fault.code:
                     break
+                walk.places[at].verdicts[byte] = verdict
+            if verdict == VERDICT_REFUSED:
                 _remove_below(engine, bits, child)
-            elif not is_leaf(trie, child) \
-                    and place_is_tracked(engine, after):
-                context = place_store(engine, after)
-                if words_push(&todo, child) < 0 or words_push(&todo, after.row) < 0 \
-                        or words_push(&todo, after.state) < 0 \
-                        or words_push(&todo, after.fresh) < 0 or words_push(&todo, context) < 0:
-                    fault_set(&engine.fault, FAULT_MEMORY)
+            elif verdict != VERDICT_FREE and not is_leaf(trie, child) and (
+                words_push(&todo, child) < 0 or words_push(&todo, verdict) < 0
+            ):
+                fault_set(&engine.fault, FAULT_MEMORY)
         if todo.size == 0:
             break
-        todo.size -= PLACE_WORDS
+        todo.size -= 2
         node = todo.at[todo.size]
-        place_load(
-            engine, at, todo.at[todo.size + 1], todo.at[todo.size + 2], todo.at[todo.size + 3],
-            todo.at[todo.size + 4]
-        )
+        at = todo.at[todo.size + 1]
     words_free(&todo)
+    map_free(&walk.index)
+    free(walk.places)
 
 
 # --------------------------------------------------------------------------- suspects
@@ -676,22 +750,26 @@ cdef int scopes_filter(
     cdef uint64_t key = _key(row, state, fresh)
     cdef uint32_t known
     cdef TextCursor cursor
+    cdef bint tracked = False
     cdef bint tight = _is_tight(engine, scopes.contexts.entries[context].words[0])
     if scopes.spans[0] == NULL and not scopes_ask(engine):
         return -1
     if tight and _remove_again(engine, key, context, bits):
         return 0
     place_load(engine, place, row, state, fresh, context)
-    if not tight and place_tightens(engine, place):
+    if not tight:
+        tracked = place_is_tracked(engine, place)
         # A token that holds no distinct lexeme may end the one in progress, the last of a few.
-        tight = True
-        if _remove_again(engine, key, context, bits):
+        tight = place_tightens(engine, place)
+        if (tight or tracked) and _remove_again(engine, key, context, bits):
             return 0
-    scopes.noting = tight
+    else:
+        tracked = place_is_tracked(engine, place)
+    scopes.noting = tight or tracked
+    scopes.removed.size = 0
     if not tight:
         _filter_suspects(engine, place, bits)
     elif not engine.fault.code:
-        scopes.found.size = 0
         _filter_all(engine, place, bits)
     if not fresh and not engine.fault.code and state_roles(engine, state) & ROLE_DISTINCT:
         cursor = texts_after(
@@ -700,14 +778,14 @@ cdef int scopes_filter(
         )
         if cursor.node != NONE:
             _walk_lexeme(engine, place, cursor, bits)
-    if not engine.fault.code and place_is_tracked(engine, place):
+    if not engine.fault.code and tracked:
         _walk_scope(engine, place, bits)
-    scopes.noting = False
-    if tight and not engine.fault.code:
-        _note(engine, &scopes.found, 0)  # there may have been no room yet
-        scopes.found.size -= 1
-        known = interner_put(&scopes.lists, scopes.found.at, <uint32_t>scopes.found.size)
+    if scopes.noting and not engine.fault.code:
+        _note(engine, &scopes.removed, 0)  # there may have been no room yet
+        scopes.removed.size -= 1
+        known = interner_put(&scopes.lists, scopes.removed.at, <uint32_t>scopes.removed.size)
         if known == NONE or map_put(&scopes.removals, key, context, known) < 0:
             fault_set(&engine.fault, FAULT_MEMORY)
-        engine.mask_bytes += 4 * scopes.found.size + 64
+        engine.mask_bytes += 4 * scopes.removed.size + 64
+    scopes.noting = False
     return -1 if engine.fault.code else 0

@@ -26,6 +26,7 @@ cdef bint place_step(Engine* engine, Place* place, uint8_t byte) noexcept nogil
 cdef bint place_accepts(Engine* engine, const Place* place) noexcept nogil
 cdef bint place_tightens(Engine* engine, const Place* place) noexcept nogil
 cdef bint place_is_tracked(Engine* engine, const Place* place) noexcept nogil
+cdef void place_siblings(Engine* engine, const Place* place, uint32_t* bits) noexcept nogil
 cdef uint32_t place_followers(
     Engine* engine, const Place* place, uint8_t* byte
 ) noexcept nogil

@@ -50,7 +50,8 @@ from llgx._residuals cimport (
 )
 from llgx._spans cimport spans_of
 from llgx._texts cimport (
-    NO_TEXTS, TextCursor, texts_after, texts_contain, texts_free, texts_init, texts_insert, texts_t,
+    NO_TEXTS, TextCursor, texts_after, texts_branches, texts_contain, texts_free, texts_init,
+    texts_insert, texts_t,
 )
 
 cdef enum:
@@ -91,6 +92,7 @@ cdef void scopes_free(Scopes* scopes) noexcept nogil:
     words_free(&scopes.found)
     words_free(&scopes.texts_found)
     words_free(&scopes.opening)
+    words_free(&scopes.removed)
     for i in range(6):
         free(scopes.places[i].text)
     interner_free(&scopes.lists)
@@ -366,9 +368,12 @@ cdef uint32_t place_store(Engine* engine, Place* place) noexcept nogil:
             place.text + place.chained, place.pending - place.chained
         )
         place.chained = place.pending
-    if length and not flags & FRAME_INSIDE:
+    if length:
         roles = state_roles(engine, place.state)
-        if not (roles & ROLE_DISTINCT or (roles & ROLE_OPEN and flags & FRAME_UNIQUE)):
+        if flags & FRAME_INSIDE:
+            if not roles & (ROLE_PLAIN | ROLE_DISTINCT):
+                length = 0  # white space, which is no part of the text
+        elif not (roles & ROLE_DISTINCT or (roles & ROLE_OPEN and flags & FRAME_UNIQUE)):
             length = 0
     return _pack(
         engine, &scopes.contexts, place.frame, place.chain, <uint32_t>length,
@@ -622,6 +627,28 @@ cdef bint place_is_tracked(Engine* engine, const Place* place) noexcept nogil:
                 return True
         frame = frame_words(scopes, frame[0])
     return False
+
+
+cdef void place_siblings(Engine* engine, const Place* place, uint32_t* bits) noexcept nogil:
+    """Set the bytes (8 words) with which the text of some tracked scope goes on as a sibling's."""
+    cdef Scopes* scopes = engine.scopes
+    cdef const uint32_t* frame = frame_words(scopes, place.frame)
+    cdef size_t end = place.size
+    cdef uint8_t bytes[256]
+    cdef uint32_t i
+    cdef TextCursor cursor
+    if not state_roles(engine, place.state) & (ROLE_PLAIN | ROLE_DISTINCT):
+        end = place.pending  # white space, if anything
+    memset(bits, 0, 8 * sizeof(uint32_t))
+    while frame[2] & FRAME_INSIDE:
+        if frame[2] & FRAME_TRACKED:
+            cursor = texts_after(
+                &scopes.texts, frame_words(scopes, frame[0])[1], place.text + frame[3],
+                end - frame[3]
+            )
+            for i in range(texts_branches(&scopes.texts, &cursor, bytes)):
+                bits[bytes[i] >> 5] |= <uint32_t>1 << (bytes[i] & 31)
+        frame = frame_words(scopes, frame[0])
 
 
 cdef bint place_accepts(Engine* engine, const Place* place) noexcept nogil:

@@ -204,6 +204,25 @@ def test_pairs_that_could_only_be_pairs_again(vocabulary: llgx.Vocabulary) -> No
 # ------------------------------------------------------------------ matchers
 
 
+def test_white_space_in_an_item_is_one_place() -> None:
+    """However much of it a token holds, and however often the mask is asked for."""
+    texts = [bytes((letter,)) for letter in b'{}[],:ab"1']
+    texts += [b" " * count for count in range(1, 60)]
+    texts += [b" " * count + b'"' for count in range(1, 30)]
+    vocabulary = llgx.Vocabulary.from_tokens([*texts, b""], eog=[len(texts)])
+    compiled = llgx.Grammar.from_ir(json_like(spaces=True)).compile(vocabulary)
+    matcher = llgx.Matcher(compiled)
+    for byte in b'[{"a":1},{"a":':
+        matcher.consume(texts.index(bytes((byte,))))
+    scopes = compiled.stats()["scopes"]
+    allowed = matcher.allowed_tokens()
+    assert allowed == [token for token in range(len(texts)) if matcher.allows(token)]
+    assert [texts[token] for token in allowed][:3] == [b"{", b"[", b"1"]
+    assert len(allowed) == 3 + 59
+    assert compiled.stats()["scopes"] <= scopes + 10
+    assert matcher.allowed_tokens() == allowed
+
+
 def test_steps_can_be_taken_back(vocabulary: llgx.Vocabulary) -> None:
     matcher = matcher_of(json_like(), vocabulary)
     assert matcher.try_consume(b'{"a":1,"a"') == 9
