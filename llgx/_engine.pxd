@@ -163,9 +163,11 @@ cdef struct Scopes:
     Place places[6]      # scratch: of the caller, of a check, three of a search, of a walk
     Interner lists       # of the next two
     Map suspects         # (SuspectKind, row << 32 | state) -> tokens to look at
+    Map leading          # row -> whether some token may end a distinct lexeme before it and be
+                         # where the next one may be, in the end
     Map removals         # (row << 32 | state, context) -> tokens that a thorough filter removed
-    const Spans* spans[3]  # tokens that may hold a distinct lexeme, or open a scope, or end a
-                         # distinct lexeme; NULL: not asked
+    const Spans* spans[4]  # tokens that may hold a distinct lexeme, or open a scope, or end a
+                         # distinct lexeme, or begin to close a scope; NULL: not asked
     bint quick           # what a token can hold whole is known, and nothing else is refused
     Words found          # scratch of filters
     Words texts_found

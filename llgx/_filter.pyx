@@ -31,20 +31,21 @@ from libc.string cimport memcpy, memset
 from llgx._earley cimport parser_scan, row_state, row_t
 from llgx._engine cimport (
     FRAME_HELD, FRAME_INSIDE, FRAME_TIGHT, FRAME_UNIQUE, ROLE_CLOSE, ROLE_DISTINCT, ROLE_OPEN,
-    ROLE_PLAIN, Base, Engine, Inside, Place, Scopes, child_place, is_leaf,
+    ROLE_PLAIN, ROLE_SKIP, Base, Engine, Inside, Place, Scopes, child_place, is_leaf,
 )
 from llgx._inside cimport inside_of
 from llgx._lexer cimport DEAD, NO_SET, lexer_saturate, lexer_step, set_t, state_t
 from llgx._memory cimport (
-    FAULT_MEMORY, NONE, Map, Words, array_grown, fault_set, interner_free, interner_put, map_clear,
-    map_free, map_get, map_put, words_free, words_push,
+    FAULT_MEMORY, NONE, Map, Words, array_grown, fault_set, interner_free, interner_put,
+    lowest_bit, map_clear, map_free, map_get, map_put, words_free, words_push,
 )
 from llgx._plan cimport plan_state
 from llgx._scopes cimport (
     frame_words, place_copy, place_is_tracked, place_load, place_siblings, place_step, place_store,
     place_tightens, scopes_ask, set_roles, state_roles,
 )
-from llgx._spans cimport LONG_SPANS, spans_hold, spans_text
+from llgx._mask cimport engine_step
+from llgx._spans cimport spans_hold, spans_text
 from llgx._texts cimport (
     NO_TEXTS, TextCursor, texts_after, texts_branches, texts_final, texts_insert, texts_meet,
     texts_step, texts_t,
@@ -61,6 +62,7 @@ cdef void scopes_forget(Scopes* scopes) noexcept nogil:
     interner_free(&scopes.lists)
     interner_put(&scopes.lists, &none, 0)
     map_clear(&scopes.suspects)
+    map_clear(&scopes.leading)
     map_clear(&scopes.removals)
 
 
@@ -317,6 +319,7 @@ cdef struct Trial:       # what the beginning of a token does, scopes left aside
     row_t row
     state_t state
     uint32_t begin       # where the lexeme in progress begins in the token, NONE: before it
+    uint32_t lexemes     # ended in it
     uint32_t closes      # scopes closed
     uint32_t opens       # scopes opened
     bint ended           # a distinct lexeme ended in it, or a scope of a unique one
@@ -346,6 +349,7 @@ cdef void _try_byte(
             if emitted == NO_SET:
                 continue
         trial.row = parser_scan(&engine.parser, trial.row, emitted)
+        trial.lexemes += 1
         if not engine.lexer.set_is_skip[emitted]:
             roles = set_roles(engine, emitted)
             if roles & ROLE_DISTINCT:
@@ -411,66 +415,183 @@ cdef uint64_t* _outside(Engine* engine, state_t state, const uint64_t* bits) noe
     return left
 
 
-cdef bint _try_tokens(
-    Engine* engine, row_t row, state_t state, bint fresh, const Spans* spans,
-    const uint32_t* tokens, uint32_t count, bint whole_only, const uint64_t* bits,
-    uint32_t* closes, texts_t* texts
-) noexcept nogil:
-    """Sort those tokens of a list that a mask allows into what was found. False with a fault set.
-
-    ``whole_only``: tokens are of interest only for a whole distinct lexeme in them, of which
-    ``spans`` knows the first and last bytes. The list is in the order of the trie, so each token
-    goes on from what it shares with the one before.
-    """
+cdef bint _leads_on(Engine* engine, row_t row) noexcept nogil:
+    """Whether a token that ends a distinct lexeme, so that ``row`` is reached, may end where
+    another one may be in progress or begin; asked once a row. Scopes left aside."""
     cdef Scopes* scopes = engine.scopes
+    cdef const Spans* spans = scopes.spans[2]
+    cdef uint32_t known = map_get(&scopes.leading, 0, row)
     cdef const uint8_t* text
     cdef const uint8_t* before = NULL
-    cdef uint32_t i, token, at, length = 0, known = 0
-    cdef Trial* trials = <Trial*>malloc((engine.pool.longest + 1) * sizeof(Trial))
-    cdef Trial* trial
+    cdef uint32_t i, at, length, alive = 0, dead = NONE
+    cdef Trial* trials
+    if known != NONE:
+        return known
+    if spans.tails == NULL:
+        return True
+    trials = <Trial*>malloc((engine.pool.longest + 1) * sizeof(Trial))
     if trials == NULL:
         fault_set(&engine.fault, FAULT_MEMORY)
-        return False
-    memset(&trials[0], 0, sizeof(Trial))
+        return True
     trials[0].row = row
-    trials[0].state = state
-    trials[0].begin = 0 if fresh else NONE
-    for i in range(count):
-        token = tokens[i]
-        if not (bits[token >> 6] >> (token & 63)) & 1:
-            continue
-        text = spans_text(tokens, count, i, &length)
-        at = 0
-        while at < known and at < length and text[at] == before[at]:
-            at += 1
-        while at < length:
-            trial = &trials[at]
-            # Once the first lexeme has ended, the rest has to hold a whole one.
-            if whole_only and not trial.whole and trial.begin != NONE \
-                    and (trial.begin or not fresh) \
-                    and not spans_hold(spans, text + trial.begin, length - trial.begin):
-                break
-            trials[at + 1] = trials[at]
-            _try_byte(engine, &trials[at + 1], text, at, texts)
-            at += 1
-        if engine.fault.code:
+    trials[0].state = row_state(&engine.parser, row)
+    trials[0].whole = True  # at the beginning of a lexeme
+    known = trials[0].state != DEAD and state_roles(engine, trials[0].state) & ROLE_DISTINCT != 0
+    for i in range(spans.tail_count):
+        if known or engine.fault.code:
             break
+        text = spans_text(spans.tails, spans.tail_count, i, &length)
+        at = 0
+        while at < alive and at < length and text[at] == before[at]:
+            at += 1
+        if at == alive and dead != NONE and at < length and text[at] == dead:
+            before = text
+            continue  # as far as the one before it
+        dead = NONE
+        while at < length:
+            trials[at + 1] = trials[at]
+            if not engine_step(
+                engine, &trials[at + 1].row, &trials[at + 1].state, &trials[at + 1].whole, text[at]
+            ):
+                dead = text[at]
+                break
+            at += 1
+            if state_roles(engine, trials[at].state) & ROLE_DISTINCT:
+                known = True
+                break
+        alive = at
         before = text
-        known = at
-        if at < length:
-            continue
-        trial = &trials[length]
-        if trial.repeats or (scopes.unique and trial.opens > 1):
-            _note(engine, &scopes.found, token)
-        else:
-            if scopes.unique and trial.opens:
-                _note(engine, &scopes.opening, token)
-            if trial.whole:
-                _note(engine, &scopes.texts_found, token)
-        if trial.closes > closes[0]:
-            closes[0] = trial.closes
     free(trials)
-    return engine.fault.code == 0
+    if engine.fault.code == 0:
+        if map_put(&scopes.leading, 0, row, known) < 0:
+            fault_set(&engine.fault, FAULT_MEMORY)
+        engine.mask_bytes += 48
+    return known
+
+
+cdef struct Trials:      # of the tokens of a list, one after the other
+    const Spans* spans
+    row_t row
+    state_t state
+    bint fresh
+    bint whole_only      # tokens are of interest only for a whole distinct lexeme in them
+    bint ending          # only if they end one, or a scope, and lead on to where the next may be
+    uint32_t closes      # the most scopes that one of them closes
+    texts_t texts        # whole distinct lexemes in them
+    Trial* trials        # by bytes read of the token
+    const uint8_t* before  # the token before it
+    uint32_t known       # bytes of that which were read
+
+
+cdef void _try_token(
+    Engine* engine, Trials* of, uint32_t token, const uint8_t* text, uint32_t length
+) noexcept nogil:
+    """Sort a token that a mask allows into what was found. It goes on from what it shares with the
+    one before."""
+    cdef Scopes* scopes = engine.scopes
+    cdef Trial* trial
+    cdef uint32_t at = 0
+    while at < of.known and at < length and text[at] == of.before[at]:
+        at += 1
+    while at < length:
+        trial = &of.trials[at]
+        if not trial.whole and trial.begin != NONE and (trial.begin or not of.fresh):
+            # The first lexeme has ended: the rest has to hold a whole one, or to lead on.
+            if of.whole_only and not spans_hold(
+                of.spans, text + trial.begin, length - trial.begin
+            ):
+                break
+            if of.ending and trial.begin and trial.lexemes == 1 \
+                    and not _leads_on(engine, trial.row):
+                break
+        of.trials[at + 1] = of.trials[at]
+        _try_byte(engine, &of.trials[at + 1], text, at, &of.texts)
+        at += 1
+    of.before = text
+    of.known = at
+    if at < length or engine.fault.code:
+        return
+    trial = &of.trials[length]
+    if trial.repeats or (scopes.unique and trial.opens > 1):
+        if not of.ending or not trial.whole:
+            _note(engine, &scopes.found, token)
+    else:
+        if scopes.unique and trial.opens:
+            _note(engine, &scopes.opening, token)
+        if trial.whole and not of.ending:
+            _note(engine, &scopes.texts_found, token)
+    if trial.closes > of.closes:
+        of.closes = trial.closes
+
+
+cdef void _try_list(
+    Engine* engine, Trials* of, const uint32_t* tokens, uint32_t count, const uint64_t* bits
+) noexcept nogil:
+    """Try those tokens of a list that a mask allows."""
+    cdef const uint8_t* text
+    cdef uint32_t i, length
+    for i in range(count):
+        if not (bits[tokens[i] >> 6] >> (tokens[i] & 63)) & 1:
+            continue
+        text = spans_text(tokens + count, count, i, &length)
+        _try_token(engine, of, tokens[i], text, length)
+        if engine.fault.code:
+            return
+
+
+cdef void _try_all(Engine* engine, Trials* of, const uint64_t* bits) noexcept nogil:
+    """Try those tokens of ``of.spans`` that a mask allows."""
+    cdef uint64_t* outside
+    cdef uint64_t left, at
+    cdef uint32_t i, token
+    if of.spans.tokens != NULL:
+        _try_list(engine, of, of.spans.tokens, of.spans.count, bits)
+        return
+    outside = _outside(engine, of.state, bits)
+    if outside == NULL:
+        return
+    for i in range(engine.words):
+        left = outside[i] & of.spans.bits[i]
+        while left and not engine.fault.code:
+            token = 64 * i + lowest_bit(left)
+            left &= left - 1
+            at = engine.pool.text_at[token]
+            _try_token(
+                engine, of, token, engine.pool.text + at,
+                <uint32_t>(engine.pool.text_at[token + 1] - at)
+            )
+    free(outside)
+
+
+cdef void _find_suspects(
+    Engine* engine, Trials* of, uint32_t kind, const uint64_t* bits
+) noexcept nogil:
+    """Sort the tokens of a mask into what was found."""
+    cdef Scopes* scopes = engine.scopes
+    of.spans = scopes.spans[0]
+    of.whole_only = True
+    if kind != ALL_SUSPECTS:
+        _try_list(engine, of, of.spans.repeats[kind], of.spans.repeat_counts[kind], bits)
+        return
+    if not scopes.finite or not scopes.unique:
+        _try_all(engine, of, bits)
+        if scopes.finite and not of.fresh and state_roles(engine, of.state) & ROLE_DISTINCT:
+            of.known = 0
+            of.spans = scopes.spans[2]
+            of.whole_only = False
+            of.ending = True
+            _try_all(engine, of, bits)
+    else:
+        # What may end a distinct lexeme, or a scope, may hold one too.
+        of.spans = scopes.spans[2]
+        of.whole_only = False
+        _try_all(engine, of, bits)
+    if scopes.unique and engine.fault.code == 0:
+        of.known = 0
+        of.spans = scopes.spans[1]
+        of.whole_only = False
+        of.ending = False
+        _try_all(engine, of, bits)
 
 
 cdef uint32_t _make_suspects(
@@ -478,46 +599,34 @@ cdef uint32_t _make_suspects(
 ) noexcept nogil:
     """The suspects among the tokens of a mask; their list, 0 for none."""
     cdef Scopes* scopes = engine.scopes
-    cdef uint32_t i, index, openings = 0, closes = 0
-    cdef uint64_t* left
-    cdef const Spans* spans
-    cdef texts_t texts = NO_TEXTS
+    cdef uint32_t i, index, openings = 0
+    cdef Trials of
+    memset(&of, 0, sizeof(Trials))
     scopes.found.size = 0        # in any case, then those that open a scope
     scopes.texts_found.size = 0  # the others
     scopes.opening.size = 0
-    # What may end a distinct lexeme may hold one too.
-    spans = scopes.spans[0] if scopes.spans[2] == NULL else scopes.spans[2]
-    if kind != ALL_SUSPECTS:
-        _try_tokens(
-            engine, row, state, fresh, spans, spans.repeats[kind], spans.repeat_counts[kind], True,
-            bits, &closes, &texts
-        )
-    elif spans.count > LONG_SPANS:
-        left = _outside(engine, state, bits)
-        if left != NULL:
-            _try_tokens(
-                engine, row, state, fresh, spans, spans.tokens, spans.count, not scopes.finite,
-                left, &closes, &texts
-            )
-        free(left)
-    else:
-        _try_tokens(
-            engine, row, state, fresh, spans, spans.tokens, spans.count, not scopes.finite, bits,
-            &closes, &texts
-        )
-    if engine.fault.code:
+    of.row = row
+    of.state = state
+    of.fresh = fresh
+    of.texts = NO_TEXTS
+    of.trials = <Trial*>malloc((engine.pool.longest + 1) * sizeof(Trial))
+    if of.trials == NULL:
+        fault_set(&engine.fault, FAULT_MEMORY)
         return 0
-    spans = scopes.spans[1]
-    if spans != NULL and not _try_tokens(
-        engine, row, state, fresh, spans, spans.tokens, spans.count, False, bits, &closes, &texts
-    ):
+    memset(&of.trials[0], 0, sizeof(Trial))
+    of.trials[0].row = row
+    of.trials[0].state = state
+    of.trials[0].begin = 0 if fresh else NONE
+    _find_suspects(engine, &of, kind, bits)
+    free(of.trials)
+    if engine.fault.code:
         return 0
     openings = <uint32_t>scopes.opening.size
     if scopes.found.size + openings + scopes.texts_found.size == 0:
         return 0
     scopes.words.size = 0
-    _note(engine, &scopes.words, closes)
-    _note(engine, &scopes.words, texts)
+    _note(engine, &scopes.words, of.closes)
+    _note(engine, &scopes.words, of.texts)
     _note(engine, &scopes.words, <uint32_t>scopes.found.size)
     _note(engine, &scopes.words, openings)
     for i in range(<uint32_t>scopes.found.size):
@@ -642,8 +751,11 @@ cdef void _filter_suspects(Engine* engine, const Place* place, uint64_t* bits) n
 
 # --------------------------------------------------------------------------- all together
 
-cdef void _filter_all(Engine* engine, const Place* place, uint64_t* bits) noexcept nogil:
-    """Look at every token but those that stay inside the lexeme in progress for certain."""
+cdef void _filter_all(
+    Engine* engine, const Place* place, const uint64_t* within, uint64_t* bits
+) noexcept nogil:
+    """Look at every token but those that stay inside the lexeme in progress for certain, and of
+    them only at those in ``within``, if that is not NULL."""
     cdef uint32_t index = inside_of(engine, 0, lexer_saturate(&engine.lexer, place.state))
     cdef Inside inside
     cdef Trie* trie = &engine.pool.trie
@@ -654,23 +766,43 @@ cdef void _filter_all(Engine* engine, const Place* place, uint64_t* bits) noexce
         return
     inside = engine.insides[index]
     for word in range(engine.words):
-        left = bits[word]
+        left = bits[word] if within == NULL else bits[word] & within[word]
         for i in range(inside.base_count):
             if inside.bases[i].endless:
                 left &= ~inside.bases[i].bits[word]
-        token = 64 * word
         while left and not engine.fault.code:
-            if left & 1:
-                _look_at(engine, place, bits, token)
-            left >>= 1
-            token += 1
+            token = 64 * word + lowest_bit(left)
+            left &= left - 1
+            _look_at(engine, place, bits, token)
     for i in range(inside.base_count):
         base = &inside.bases[i]
         for j in range(base.removed, base.removed_end, 2):
             for place_of in range(inside.removed[j], inside.removed[j + 1]):
                 if engine.fault.code:
                     return
-                _look_at(engine, place, bits, trie.tokens[place_of])
+                token = trie.tokens[place_of]
+                if within == NULL or (within[token >> 6] >> (token & 63)) & 1:
+                    _look_at(engine, place, bits, token)
+
+
+cdef void _filter_tight(
+    Engine* engine, const Place* place, bint tightens, uint64_t* bits
+) noexcept nogil:
+    """Look at the tokens that a tight scope may refuse, apart from those that go on with the lexeme
+    in progress as a sibling does. ``tightens``: the scope is tight once that has ended."""
+    cdef Scopes* scopes = engine.scopes
+    cdef uint32_t roles = state_roles(engine, place.state)
+    cdef const uint64_t* within = NULL
+    cdef set_t emitted = engine.lexer.states[place.state].accept
+    if not tightens and not frame_words(scopes, place.frame)[2] & FRAME_TIGHT:
+        # One around it is. Such tokens close the innermost one.
+        _filter_suspects(engine, place, bits)
+        if place.fresh or not roles & ROLE_CLOSE:
+            within = scopes.spans[3].bits
+    elif not place.fresh and not roles & (ROLE_PLAIN | ROLE_SKIP) and emitted == NO_SET:
+        within = scopes.spans[2].bits  # nothing but a distinct lexeme can end
+    if not engine.fault.code:
+        _filter_all(engine, place, within, bits)
 
 
 cdef bint _is_tight(Engine* engine, uint32_t frame) noexcept nogil:
@@ -750,27 +882,25 @@ cdef int scopes_filter(
     cdef uint64_t key = _key(row, state, fresh)
     cdef uint32_t known
     cdef TextCursor cursor
-    cdef bint tracked = False
+    cdef bint tracked = False, tightens = False
     cdef bint tight = _is_tight(engine, scopes.contexts.entries[context].words[0])
     if scopes.spans[0] == NULL and not scopes_ask(engine):
         return -1
     if tight and _remove_again(engine, key, context, bits):
         return 0
     place_load(engine, place, row, state, fresh, context)
-    if not tight:
-        tracked = place_is_tracked(engine, place)
-        # A token that holds no distinct lexeme may end the one in progress, the last of a few.
-        tight = place_tightens(engine, place)
-        if (tight or tracked) and _remove_again(engine, key, context, bits):
-            return 0
-    else:
-        tracked = place_is_tracked(engine, place)
+    tracked = place_is_tracked(engine, place)
+    # A token that holds no distinct lexeme may end the one in progress, the last of a few.
+    tightens = place_tightens(engine, place)
+    if not tight and (tracked or tightens) and _remove_again(engine, key, context, bits):
+        return 0
+    tight = tight or tightens
     scopes.noting = tight or tracked
     scopes.removed.size = 0
     if not tight:
         _filter_suspects(engine, place, bits)
     elif not engine.fault.code:
-        _filter_all(engine, place, bits)
+        _filter_tight(engine, place, tightens, bits)
     if not fresh and not engine.fault.code and state_roles(engine, state) & ROLE_DISTINCT:
         cursor = texts_after(
             &scopes.texts, frame_words(scopes, place.frame)[1], place.text + place.pending,

@@ -111,6 +111,23 @@ cdef inline void* array_grown(
     return grown
 
 
+# --------------------------------------------------------------------------- bits
+
+cdef extern from *:
+    """
+    #if defined(_MSC_VER)
+    #include <intrin.h>
+    static inline uint32_t llgx_lowest(uint64_t bits) {
+        unsigned long at; _BitScanForward64(&at, bits); return (uint32_t)at;
+    }
+    #else
+    static inline uint32_t llgx_lowest(uint64_t bits) { return (uint32_t)__builtin_ctzll(bits); }
+    #endif
+    """
+    # The number of the lowest one of ``bits``, which is not 0.
+    uint32_t lowest_bit "llgx_lowest"(uint64_t bits) noexcept nogil
+
+
 # --------------------------------------------------------------------------- word vectors
 
 cdef struct Words:

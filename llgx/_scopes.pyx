@@ -97,6 +97,7 @@ cdef void scopes_free(Scopes* scopes) noexcept nogil:
         free(scopes.places[i].text)
     interner_free(&scopes.lists)
     map_free(&scopes.suspects)
+    map_free(&scopes.leading)
     map_free(&scopes.removals)
     free(scopes)
 
@@ -134,12 +135,14 @@ cdef bint scopes_ask(Engine* engine) noexcept nogil:
     cdef uint32_t first[8]
     cdef uint32_t last[8]
     cdef uint32_t openings[8]
+    cdef uint32_t closings[8]
     cdef uint32_t terminal, i
     cdef node_t node
     cdef bint single = False
     memset(first, 0, sizeof(first))
     memset(last, 0, sizeof(last))
     memset(openings, 0, sizeof(openings))
+    memset(closings, 0, sizeof(closings))
     for terminal in range(engine.lexer.terminal_count):
         node = engine.lexer.initial[terminal]
         if scopes.roles[terminal] & ROLE_DISTINCT:
@@ -151,6 +154,8 @@ cdef bint scopes_ask(Engine* engine) noexcept nogil:
                         single = True
         if scopes.roles[terminal] & ROLE_OPEN:
             residual_first(&engine.lexer.rx, node, openings)
+        if scopes.finite and scopes.roles[terminal] & ROLE_CLOSE:
+            residual_first(&engine.lexer.rx, node, closings)
     if engine.fault.code:
         return False
     scopes.mixed = False
@@ -165,8 +170,9 @@ cdef bint scopes_ask(Engine* engine) noexcept nogil:
                 if scopes.roles[terminal] & ROLE_CLOSE:
                     residual_last(&engine.lexer.rx, engine.lexer.initial[terminal], last, 0)
         scopes.spans[2] = spans_of(engine.pool, last, last, True)
+        scopes.spans[3] = spans_of(engine.pool, closings, closings, True)
     if scopes.spans[0] == NULL or (scopes.unique and scopes.spans[1] == NULL) \
-            or (scopes.finite and scopes.spans[2] == NULL):
+            or (scopes.finite and (scopes.spans[2] == NULL or scopes.spans[3] == NULL)):
         scopes.spans[0] = NULL
         fault_set(&engine.fault, FAULT_MEMORY)
         return False

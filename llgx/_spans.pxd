@@ -8,7 +8,7 @@ from llgx._trie cimport Spans, TablePool
 cdef enum:
     SPAN_FIRST = 1       # in Spans.kinds
     SPAN_LAST = 2
-    LONG_SPANS = 1024    # tokens of a list from which on those inside a lexeme are told apart first
+    LONG_SPANS = 2048    # tokens up to which they are listed
 
 cdef const Spans* spans_of(
     TablePool* pool, const uint32_t* first, const uint32_t* last, bint single
@@ -17,11 +17,10 @@ cdef void spans_free(Spans* spans) noexcept nogil
 
 
 cdef inline const uint8_t* spans_text(
-    const uint32_t* tokens, uint32_t count, uint32_t place, uint32_t* length
+    const uint32_t* ends, uint32_t count, uint32_t place, uint32_t* length
 ) noexcept nogil:
-    """The text of the token at a place of a list of so many. It is kept with the list, since
-    looking it up in the vocabulary would be a miss of the cache for each token."""
-    cdef const uint32_t* ends = tokens + count
+    """The text at a place of a list of so many. It is kept with the list, since looking it up in
+    the vocabulary would be a miss of the cache for each token."""
     cdef uint32_t begin = ends[place - 1] if place else 0
     length[0] = ends[place] - begin
     return <const uint8_t*>(ends + count) + begin

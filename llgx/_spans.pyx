@@ -18,12 +18,12 @@ Cost: a union of bitsets of the vocabulary (``_classes``) and a search through t
 """
 
 from libc.stdint cimport uint32_t, uint64_t, uint8_t
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memcmp, memcpy, memset
 
 from cpython.pythread cimport WAIT_LOCK, PyThread_acquire_lock, PyThread_release_lock
 
-from llgx._memory cimport NONE, Words, words_free, words_push
+from llgx._memory cimport NONE, Words, lowest_bit, words_free, words_push
 from llgx._texts cimport NO_TEXTS, texts_free, texts_init, texts_insert
 from llgx._trie cimport Spans, TablePool
 
@@ -40,45 +40,138 @@ cdef uint64_t* _holders(const TablePool* pool, const uint32_t* bytes) noexcept n
     is out."""
     cdef uint64_t* bits = <uint64_t*>calloc(pool.words + 1, sizeof(uint64_t))
     cdef const uint64_t* holding
-    cdef uint32_t byte, i
+    cdef uint32_t byte, i, token
     if bits == NULL:
         return NULL
-    if pool.classes == NULL:
-        memset(bits, 0xFF, pool.words * sizeof(uint64_t))
-        return bits
+    if pool.classes == NULL or bytes[4] | bytes[5] | bytes[6] | bytes[7]:
+        for i in range(pool.trie.token_count):
+            token = pool.trie.tokens[i]
+            bits[token >> 6] |= <uint64_t>1 << (token & 63)
+        if pool.classes == NULL:
+            return bits
+        for i in range(pool.words):
+            bits[i] &= ~pool.classes.ascii[i]
     for byte in range(128):
         if _has(bytes, byte):
             holding = pool.classes.holding[byte]
             for i in range(pool.words):
                 bits[i] |= holding[i]
-    if bytes[4] | bytes[5] | bytes[6] | bytes[7]:
-        for i in range(pool.words):
-            bits[i] |= ~pool.classes.ascii[i]
     return bits
 
 
-cdef bint _find(const TablePool* pool, const Spans* spans, Words* found) noexcept nogil:
-    """List the tokens that may hold a lexeme, in the order of the trie. False when memory is
-    out."""
+cdef bint _find(const TablePool* pool, Spans* spans) noexcept nogil:
+    """Find out which tokens may hold a lexeme. False when memory is out."""
     cdef uint64_t* bits = _holders(pool, spans.last)
     cdef uint64_t* begun = _holders(pool, spans.first)
-    cdef bint complete = bits != NULL and begun != NULL
+    cdef uint64_t* sure = NULL
+    cdef uint32_t both[8]
     cdef uint32_t i, token
-    cdef uint64_t at
-    if complete:
-        for i in range(pool.words):
-            bits[i] &= begun[i]
-        for i in range(pool.trie.token_count):
-            token = pool.trie.tokens[i]
-            if not (bits[token >> 6] >> (token & 63)) & 1:
-                continue
+    cdef uint64_t at, left
+    for i in range(8):
+        both[i] = spans.first[i] & spans.last[i] if i < 4 and spans.single else 0
+    if pool.classes != NULL:
+        sure = _holders(pool, both)  # a byte of ASCII that is in both sets is enough
+    if bits == NULL or begun == NULL or (sure == NULL and pool.classes != NULL):
+        free(bits)
+        free(begun)
+        free(sure)
+        return False
+    # In the order of their texts in memory.
+    for i in range(pool.words):
+        bits[i] &= begun[i]
+        left = bits[i] if sure == NULL else bits[i] & ~sure[i]
+        while left:
+            token = 64 * i + lowest_bit(left)
+            left &= left - 1
             at = pool.text_at[token]
-            if spans_hold(spans, pool.text + at, <uint32_t>(pool.text_at[token + 1] - at)) \
-                    and words_push(found, token) < 0:
-                complete = False
-    free(bits)
+            if not spans_hold(spans, pool.text + at, <uint32_t>(pool.text_at[token + 1] - at)):
+                bits[i] &= ~(<uint64_t>1 << (token & 63))
     free(begun)
+    free(sure)
+    spans.bits = bits
+    return True
+
+
+cdef bint _list_tokens(const TablePool* pool, Spans* spans) noexcept nogil:
+    """List the tokens if they are few, in the order of the trie. False when memory is out."""
+    cdef Words found
+    cdef uint32_t i, token
+    cdef uint64_t left
+    cdef bint complete = True
+    for i in range(pool.words):
+        left = spans.bits[i]
+        while left and spans.count <= LONG_SPANS:
+            left &= left - 1
+            spans.count += 1
+    if spans.count > LONG_SPANS:
+        return True
+    memset(&found, 0, sizeof(Words))
+    for i in range(pool.trie.token_count):
+        token = pool.trie.tokens[i]
+        if (spans.bits[token >> 6] >> (token & 63)) & 1 and words_push(&found, token) < 0:
+            complete = False
+    complete = complete and found.size == spans.count \
+        and _keep(pool, found.at, found.size, &spans.tokens)
+    words_free(&found)
     return complete
+
+
+cdef struct Tail:
+    const uint8_t* at
+    uint32_t length
+
+
+cdef int _compare_tails(const void* left, const void* right) noexcept nogil:
+    cdef const Tail* one = <const Tail*>left
+    cdef const Tail* other = <const Tail*>right
+    cdef uint32_t shorter = one.length if one.length < other.length else other.length
+    cdef int order = memcmp(one.at, other.at, shorter)
+    if order:
+        return order
+    return (one.length > other.length) - (one.length < other.length)
+
+
+cdef bint _list_tails(const TablePool* pool, Spans* spans) noexcept nogil:
+    """List what comes after a byte of ``last`` in a list of tokens. False when memory is out."""
+    cdef Tail* tails
+    cdef uint32_t i, j, length, pass_, count = 0
+    cdef uint64_t total = 0
+    cdef const uint8_t* text
+    tails = NULL
+    for pass_ in range(2):
+        count = 0
+        for i in range(spans.count):
+            text = spans_text(spans.tokens + spans.count, spans.count, i, &length)
+            for j in range(length):
+                if not spans.kinds[text[j]] & SPAN_LAST or j + 1 == length:
+                    continue
+                if pass_:
+                    tails[count].at = text + j + 1
+                    tails[count].length = length - j - 1
+                count += 1
+        if pass_ == 0:
+            if count > MOST_HELD:
+                return True  # more than are looked at
+            tails = <Tail*>malloc((count + 1) * sizeof(Tail))
+            if tails == NULL:
+                return False
+    qsort(tails, count, sizeof(Tail), &_compare_tails)
+    j = 0
+    for i in range(count):
+        if i == 0 or _compare_tails(&tails[j - 1], &tails[i]):
+            tails[j] = tails[i]
+            total += tails[j].length
+            j += 1
+    spans.tails = <uint32_t*>malloc(j * sizeof(uint32_t) + total + 1)
+    if spans.tails != NULL:
+        spans.tail_count = j
+        total = 0
+        for i in range(j):
+            memcpy(<uint8_t*>(spans.tails + j) + total, tails[i].at, tails[i].length)
+            total += tails[i].length
+            spans.tails[i] = <uint32_t>total
+    free(tails)
+    return spans.tails != NULL
 
 
 cdef bint _keep(
@@ -170,7 +263,9 @@ cdef void spans_free(Spans* spans) noexcept nogil:
     """Free one list."""
     if spans == NULL:
         return
+    free(spans.bits)
     free(spans.tokens)
+    free(spans.tails)
     free(spans.repeats[0])
     free(spans.repeats[1])
     texts_free(&spans.held)
@@ -181,24 +276,22 @@ cdef Spans* _build(
     const TablePool* pool, const uint32_t* first, const uint32_t* last, bint single
 ) noexcept nogil:
     cdef Spans* spans = <Spans*>calloc(1, sizeof(Spans))
-    cdef Words found
     cdef uint32_t i
-    cdef bint complete
     if spans == NULL:
         return NULL
-    memset(&found, 0, sizeof(Words))
     memcpy(spans.first, first, sizeof(spans.first))
     memcpy(spans.last, last, sizeof(spans.last))
     for i in range(256):
         spans.kinds[i] = (SPAN_FIRST if _has(first, i) else 0) | (SPAN_LAST if _has(last, i) else 0)
     spans.single = single
-    complete = _find(pool, spans, &found) and _keep(pool, found.at, found.size, &spans.tokens)
-    spans.count = <uint32_t>found.size
-    words_free(&found)
-    if not complete:
+    if not _find(pool, spans) or not _list_tokens(pool, spans):
         spans_free(spans)
         return NULL
-    spans.knows = spans.count <= LONG_SPANS and _list_held(pool, spans)
+    if spans.count <= LONG_SPANS:
+        spans.knows = _list_held(pool, spans)
+        if single and not _list_tails(pool, spans):
+            spans_free(spans)
+            return NULL
     return spans
 
 

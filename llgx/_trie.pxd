@@ -104,8 +104,13 @@ cdef struct Spans:       # see ``_spans.pyx``
     uint32_t last[8]
     uint8_t kinds[256]   # by byte: in which of the two it is
     bint single
-    uint32_t* tokens     # where the text of each ends, and all texts, come after them
-    uint32_t count
+    uint64_t* bits
+    uint32_t count       # how many they are; if they are many, some number beyond that
+    uint32_t* tokens     # the same in the order of the trie, where the text of each ends, and all
+                         # texts one after the other; NULL if they are many
+    uint32_t* tails      # what comes after a byte of ``last`` in them: as ``tokens``, sorted, the
+                         # tokens left out; NULL where that was not asked for
+    uint32_t tail_count
     bint knows           # of the rest
     Texts held           # the lexemes that they may hold
     texts_t held_texts

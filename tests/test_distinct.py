@@ -372,6 +372,47 @@ def test_what_a_token_holds_whole(held_texts: bool, before: str, token: str, all
         assert (len(texts) - 2 in matcher.allowed_tokens()) is allowed
 
 
+@pytest.mark.parametrize("unique", [True, False])
+@pytest.mark.parametrize(
+    ("key", "before", "token", "allowed"),
+    [
+        # The scope around is used up: what closes the inner one may not ask for more.
+        ("a|b", "{a:1,b:{a:1", "},", False),
+        ("a|b", "{a:1,b:{a:1", "}}", True),
+        ("a|b", "{a:1,b:{a:1", ",b:{}},", False),
+        ("a|b", "{a:1,b:{a:1", ",b:{},", False),
+        ("a|b", "{a:1,b:{a:1", ",b:{}}", True),
+        ("a|b", "{a:1,b:{", "}}", True),
+        ("a|b", "{a:1,b:{", "},", False),
+        ("a|b", "{a:{b:{a:1,b:{", "}},", True),
+        ("a|b", "{b:1,a:{b:{a:1,b:{", "}},", True),
+        ("a|b", "{b:1,a:{b:{a:1,b:{", "}}},", False),
+        # The key in progress is the last one that there is.
+        ("quoted", '{"":1,"a":1,"b', '":1,', False),
+        ("quoted", '{"":1,"a":1,"b', '":1}', True),
+        ("quoted", '{"":1,"a":1,"', 'b":1,', False),
+        ("quoted", '{"":1,"a":1,"', 'b":{"', True),
+        ("quoted", '{"":1,"b', '":1,', True),
+        ("quoted", '{"":1,"b', '":1,"b', False),
+        ("quoted", '{"":1,"b', '":1,"a":1,', False),
+        ("quoted", '{"":1,"b', '":1,"a', True),
+    ],
+)
+def test_what_a_token_uses_up(
+    key: str, before: str, token: str, allowed: bool, unique: bool
+) -> None:
+    regex = either(b"a", b"b") if key == "a|b" else sequence(b'"', Repeat(AB, 0, 1), b'"')
+    grammar = llgx.Grammar.from_ir(json_like(key=regex, unique=unique))
+    texts = [bytes((letter,)) for letter in sorted(set(b'{}[],:ab"1'))]
+    texts += [token.encode(), b""]
+    vocabulary = llgx.Vocabulary.from_tokens(texts, eog=[len(texts) - 1])
+    matcher = llgx.Matcher(grammar.compile(vocabulary))
+    for byte in before.encode():
+        matcher.consume(texts.index(bytes((byte,))))
+    for _ in range(2):  # the second time from what is kept
+        assert (len(texts) - 2 in matcher.allowed_tokens()) is allowed
+
+
 def test_a_role_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     walk = Walk(3, SMALL["few keys"], TOKENS, steps=30)
     compare_walk(walk)
