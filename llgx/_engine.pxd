@@ -3,7 +3,7 @@
 use.
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from llgx._earley cimport Parser, row_t
 from llgx._lexer cimport Lexer, LoopKey, set_t, state_t
@@ -119,6 +119,7 @@ cdef enum Role:          # of a terminal, and of sets and states that hold such 
     ROLE_SKIP = 32
     ROLE_WHOLE = 64      # it closes a scope only if that differs from its siblings
     ROLE_KNOWN = 128     # of a set or state: its roles are known
+    ROLE_LASTING = 256   # of a state: a distinct lexeme in progress may end in infinitely many ways
 
 cdef enum FrameFlag:
     FRAME_UNIQUE = 1     # the scopes in it are distinct
@@ -153,9 +154,9 @@ cdef struct Scopes:
     Interner frames      # [parent, texts, flags, begin, frames around it]
     Interner chains      # [chain before, length of all, bytes, four a word...]
     Interner contexts    # [frame, chain, length of the lexeme in progress, bytes...]
-    uint8_t* set_roles   # by set
+    uint16_t* set_roles  # by set
     uint32_t set_room
-    uint8_t* state_roles # by lexer state
+    uint16_t* state_roles  # by lexer state
     uint32_t state_room
     Words words          # scratch
     const Place* traced  # the ends of its lexemes are noted in ``ended``; NULL: none are
@@ -164,7 +165,7 @@ cdef struct Scopes:
     Interner lists       # of the next two
     Map suspects         # (SuspectKind, row << 32 | state) -> tokens to look at
     Map leading          # row -> whether some token may end a distinct lexeme before it and be
-                         # where the next one may be, in the end
+                         # where nothing is left for the next one
     Map removals         # (row << 32 | state, context) -> tokens that a thorough filter removed
     const Spans* spans[4]  # tokens that may hold a distinct lexeme, or open a scope, or end a
                          # distinct lexeme, or begin to close a scope; NULL: not asked

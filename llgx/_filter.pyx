@@ -30,8 +30,8 @@ from libc.string cimport memcpy, memset
 
 from llgx._earley cimport parser_scan, row_state, row_t
 from llgx._engine cimport (
-    FRAME_HELD, FRAME_INSIDE, FRAME_TIGHT, FRAME_UNIQUE, ROLE_CLOSE, ROLE_DISTINCT, ROLE_OPEN,
-    ROLE_PLAIN, ROLE_SKIP, Base, Engine, Inside, Place, Scopes, child_place, is_leaf,
+    FRAME_HELD, FRAME_INSIDE, FRAME_TIGHT, FRAME_UNIQUE, ROLE_CLOSE, ROLE_DISTINCT, ROLE_LASTING,
+    ROLE_OPEN, ROLE_PLAIN, ROLE_SKIP, Base, Engine, Inside, Place, Scopes, child_place, is_leaf,
 )
 from llgx._inside cimport inside_of
 from llgx._lexer cimport DEAD, NO_SET, lexer_saturate, lexer_step, set_t, state_t
@@ -315,6 +315,12 @@ cdef enum:
     LIST_HEAD = 4
 
 
+cdef inline bint _may_be_used_up(Engine* engine, state_t state) noexcept nogil:
+    """Whether a scope may have all texts that can be finished from here."""
+    cdef uint32_t roles = state_roles(engine, state)
+    return roles & ROLE_DISTINCT and not roles & (ROLE_PLAIN | ROLE_LASTING)
+
+
 cdef struct Trial:       # what the beginning of a token does, scopes left aside
     row_t row
     state_t state
@@ -376,7 +382,7 @@ cdef void _try_byte(
         if stage == 0:
             target = lexer_step(&engine.lexer, target, text[at])
     trial.state = target
-    if trial.ended and scopes.finite and state_roles(engine, target) & ROLE_DISTINCT:
+    if trial.ended and scopes.finite and _may_be_used_up(engine, target):
         trial.repeats = True
 
 
@@ -417,7 +423,7 @@ cdef uint64_t* _outside(Engine* engine, state_t state, const uint64_t* bits) noe
 
 cdef bint _leads_on(Engine* engine, row_t row) noexcept nogil:
     """Whether a token that ends a distinct lexeme, so that ``row`` is reached, may end where
-    another one may be in progress or begin; asked once a row. Scopes left aside."""
+    nothing may be left of what can come then; asked once a row. Scopes left aside."""
     cdef Scopes* scopes = engine.scopes
     cdef const Spans* spans = scopes.spans[2]
     cdef uint32_t known = map_get(&scopes.leading, 0, row)
@@ -436,7 +442,7 @@ cdef bint _leads_on(Engine* engine, row_t row) noexcept nogil:
     trials[0].row = row
     trials[0].state = row_state(&engine.parser, row)
     trials[0].whole = True  # at the beginning of a lexeme
-    known = trials[0].state != DEAD and state_roles(engine, trials[0].state) & ROLE_DISTINCT != 0
+    known = trials[0].state != DEAD and _may_be_used_up(engine, trials[0].state)
     for i in range(spans.tail_count):
         if known or engine.fault.code:
             break
@@ -456,7 +462,7 @@ cdef bint _leads_on(Engine* engine, row_t row) noexcept nogil:
                 dead = text[at]
                 break
             at += 1
-            if state_roles(engine, trials[at].state) & ROLE_DISTINCT:
+            if _may_be_used_up(engine, trials[at].state):
                 known = True
                 break
         alive = at

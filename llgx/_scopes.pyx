@@ -26,7 +26,7 @@ lexeme is a set insertion. Only inside tracked scopes, while the text is that of
 does a byte cost a search.
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 
@@ -36,8 +36,8 @@ from llgx._earley cimport (
 from llgx._emptiness cimport regex_is_extendable, regex_is_live
 from llgx._engine cimport (
     FRAME_HELD, FRAME_INSIDE, FRAME_TIGHT, FRAME_TRACKED, FRAME_UNIQUE, HELD_TEXTS, ROLE_CLOSE,
-    ROLE_DISTINCT, ROLE_KNOWN, ROLE_OPEN, ROLE_PLAIN, ROLE_SKIP, ROLE_UNIQUE, ROLE_WHOLE, Engine,
-    Place, Scopes,
+    ROLE_DISTINCT, ROLE_KNOWN, ROLE_LASTING, ROLE_OPEN, ROLE_PLAIN, ROLE_SKIP, ROLE_UNIQUE,
+    ROLE_WHOLE, Engine, Place, Scopes,
 )
 from llgx._lexer cimport DEAD, NO_SET, lexer_set, lexer_step, set_t, state_t
 from llgx._memory cimport (
@@ -205,18 +205,18 @@ cdef uint32_t _kept(
 
 # --------------------------------------------------------------------------- roles
 
-cdef uint8_t* _role_of(uint8_t** table, uint32_t* room, uint32_t index) noexcept nogil:
+cdef uint16_t* _role_of(uint16_t** table, uint32_t* room, uint32_t index) noexcept nogil:
     """The entry of a table that grows; NULL when memory is out."""
     cdef uint32_t size
-    cdef uint8_t* grown
+    cdef uint16_t* grown
     if index >= room[0]:
         size = room[0] * 2 if room[0] else 256
         while size <= index:
             size *= 2
-        grown = <uint8_t*>realloc(table[0], size)
+        grown = <uint16_t*>realloc(table[0], size * sizeof(uint16_t))
         if grown == NULL:
             return NULL
-        memset(grown + room[0], 0, size - room[0])
+        memset(grown + room[0], 0, (size - room[0]) * sizeof(uint16_t))
         table[0] = grown
         room[0] = size
     return table[0] + index
@@ -233,26 +233,29 @@ cdef inline uint8_t _terminal_roles(Engine* engine, uint32_t terminal) noexcept 
 cdef uint32_t state_roles(Engine* engine, state_t state) noexcept nogil:
     """The roles of the terminals that a lexer state holds."""
     cdef Scopes* scopes = engine.scopes
-    cdef uint8_t* known = _role_of(&scopes.state_roles, &scopes.state_room, state)
+    cdef uint16_t* known = _role_of(&scopes.state_roles, &scopes.state_room, state)
     cdef const uint32_t* words = engine.lexer.vectors.entries[state].words
     cdef uint32_t i
-    cdef uint8_t roles = ROLE_KNOWN
+    cdef uint16_t roles = ROLE_KNOWN
     if known == NULL:
         fault_set(&engine.fault, FAULT_MEMORY)
         return 0
     if not known[0]:
         for i in range(0, engine.lexer.vectors.entries[state].length, 2):
             roles |= _terminal_roles(engine, words[i])
+            if scopes.finite and scopes.endless[words[i]] \
+                    and residual_is_endless(&engine.lexer.rx, words[i + 1]):
+                roles |= ROLE_LASTING
         known[0] = roles
     return known[0]
 
 
 cdef uint32_t set_roles(Engine* engine, set_t terminals) noexcept nogil:
     cdef Scopes* scopes = engine.scopes
-    cdef uint8_t* known = _role_of(&scopes.set_roles, &scopes.set_room, terminals)
+    cdef uint16_t* known = _role_of(&scopes.set_roles, &scopes.set_room, terminals)
     cdef const uint32_t* words = engine.lexer.sets.entries[terminals].words
     cdef uint32_t i
-    cdef uint8_t roles = ROLE_KNOWN
+    cdef uint16_t roles = ROLE_KNOWN
     if known == NULL:
         fault_set(&engine.fault, FAULT_MEMORY)
         return 0
@@ -558,7 +561,7 @@ cdef bint _can_end_well(Engine* engine, const Place* place) noexcept nogil:
     cdef const uint32_t* words = engine.lexer.vectors.entries[place.state].words
     cdef uint32_t i
     cdef TextCursor cursor
-    if roles & ROLE_PLAIN or (roles & ROLE_SKIP and not place.fresh):
+    if roles & (ROLE_PLAIN | ROLE_LASTING) or (roles & ROLE_SKIP and not place.fresh):
         return True
     if place.fresh and (
         row_accepts(&engine.parser, place.row) or row_takes_tokens(&engine.parser, place.row)
