@@ -223,6 +223,38 @@ def test_white_space_in_an_item_is_one_place() -> None:
     assert matcher.allowed_tokens() == allowed
 
 
+def test_white_space_leads_nowhere() -> None:
+    """After the second ``"a"`` only ``}`` can follow, which makes the item one that there is. The
+    search for another way used to lose itself in white space, and to give up."""
+    terminals = [
+        Terminal("LIST", Literal(b"["), scope="open", unique=True),
+        Terminal("OPEN", Literal(b"{"), scope="open"),
+        Terminal("CLOSE", Literal(b"}"), scope="close", unique=True),
+        Terminal("END", Literal(b"]"), scope="close"),
+        Terminal("COMMA", Literal(b",")),
+        Terminal("WORD", sequence(b'"', Repeat(AB, 0, None), b'"')),
+        Terminal("SPACE", plus(Literal(b" "))),
+    ]
+    item = Production((TerminalRef(1), TerminalRef(5), TerminalRef(2)))
+    rules = [
+        Rule("start", [Production((TerminalRef(0), RuleRef(2), TerminalRef(3)))]),
+        Rule("item", [item]),
+        Rule(
+            "items",
+            [Production((RuleRef(1),)), Production((RuleRef(2), TerminalRef(4), RuleRef(1)))],
+        ),
+    ]
+    ir = GrammarIR(rules=rules, terminals=terminals, start=0, skip=[6])
+    texts = [bytes((letter,)) for letter in b'[{}],"ab ']
+    vocabulary = llgx.Vocabulary.from_tokens([*texts, b""], eog=[len(texts)])
+    matcher = llgx.Matcher(llgx.Grammar.from_ir(ir).compile(vocabulary))
+    for byte in b'[{"a"},{"a':
+        matcher.consume(texts.index(bytes((byte,))))
+    assert [texts[token] for token in matcher.allowed_tokens()] == [b"a", b"b"]
+    matcher.consume(texts.index(b"b"))
+    assert [texts[token] for token in matcher.allowed_tokens()] == [b'"', b"a", b"b"]
+
+
 def test_steps_can_be_taken_back(vocabulary: llgx.Vocabulary) -> None:
     matcher = matcher_of(json_like(), vocabulary)
     assert matcher.try_consume(b'{"a":1,"a"') == 9
