@@ -156,7 +156,9 @@ cdef bint parser_guard(const Parser* ps, uint32_t production, uint64_t parameter
 # --------------------------------------------------------------------------- closing a row
 
 cdef void _sort_items(Parser* ps) noexcept nogil:
-    if words_sort(&ps.items, ps.stride, &ps.sorted) < 0:
+    # The width as a constant, for the compiler.
+    if (words_sort(&ps.items, 3, &ps.sorted) if ps.stride == 3
+            else words_sort(&ps.items, 5, &ps.sorted)) < 0:
         fault_set(ps.fault, FAULT_MEMORY)
 
 

@@ -219,6 +219,9 @@ cdef inline int words_sort(Words* words, uint32_t width, Words* spare) noexcept 
             left = begin
             right = middle
             at = begin
+            if middle == end or not record_is_before(items + middle, items + middle - width, width):
+                memcpy(merged + begin, items + begin, (end - begin) * sizeof(uint32_t))
+                at = end
             while at < end:
                 if left < middle and (
                     right == end or not record_is_before(items + right, items + left, width)
