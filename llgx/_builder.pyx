@@ -21,24 +21,10 @@ from libc.string cimport memcmp, memcpy, memset
 
 from llgx._engine cimport DELTA_LIMIT, SPARSE_LIMIT, Builder, Engine, Mask
 from llgx._memory cimport (
-    FAULT_MEMORY, NONE, Map, Words, array_grown, fault_set, map_get, map_put, words_push,
-    words_reserve,
+    FAULT_MEMORY, NONE, Map, Words, array_grown, fault_set, lowest_bit, map_get, map_put,
+    words_push, words_reserve,
 )
 from llgx._trie cimport Trie
-
-cdef extern from *:
-    """
-    #if defined(_MSC_VER)
-    #include <intrin.h>
-    static inline uint32_t llgx_lowest(uint64_t bits) {
-        unsigned long at; _BitScanForward64(&at, bits); return (uint32_t)at;
-    }
-    #else
-    static inline uint32_t llgx_lowest(uint64_t bits) { return (uint32_t)__builtin_ctzll(bits); }
-    #endif
-    """
-    # The number of the lowest one of ``bits``, which is not 0.
-    uint32_t _lowest "llgx_lowest"(uint64_t bits) noexcept nogil
 
 
 cdef Builder* builder_open(Engine* engine) noexcept nogil:
@@ -281,7 +267,7 @@ cdef bint builder_differs(
                 own = base[i]
             different = bits[i] ^ own
             while different:
-                at = _lowest(different)
+                at = lowest_bit(different)
                 different &= different - 1
                 if (own >> at) & 1:
                     engine.removed.at[engine.removed.size] = 64 * i + at

@@ -27,7 +27,7 @@ from llgx._common cimport CommonRegexes, common_regexes
 from llgx._earley cimport FIRST_ROW, Production, row_dead
 from llgx._emptiness cimport regex_is_live
 from llgx._engine cimport (
-    BOUNDARY_MEMO, DIFFERENCE_MASKS, ENDLESS_STATES, FORCED_RUNS, LENGTH_CLASSES,
+    BOUNDARY_MEMO, DIFFERENCE_MASKS, ENDLESS_STATES, FORCED_RUNS, HELD_TEXTS, LENGTH_CLASSES,
     LONG_TOKENS_APART, MASK_MEMO, ROLE_CLOSE, ROLE_DISTINCT, ROLE_OPEN, ROLE_UNIQUE, ROLE_WHOLE,
     SHARED_PLANS, TWIN_MASKS,
 )
@@ -186,6 +186,7 @@ cdef class CompiledGrammar:
             | (TWIN_MASKS if shortcuts.twin_masks else 0)
             | (ENDLESS_STATES if shortcuts.endless_states else 0)
             | (LONG_TOKENS_APART if shortcuts.long_tokens_apart else 0)
+            | (HELD_TEXTS if shortcuts.held_texts else 0)
         )
         self.engine.lexer.twins = shortcuts.twin_states
         self.engine.lexer.rx.through_and = shortcuts.saturated_intersections

@@ -44,14 +44,14 @@ is linear in the items of the row, but for sorting them.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, qsort
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp, memcpy, memset
 
 from llgx._lexer cimport DEAD, Lexer, lexer_start, set_t, state_t
 from llgx._memory cimport (
     FAULT_MEMORY, FAULT_ROWS, FAULT_ROW_ITEMS, NONE, UNKNOWN, Fault, array_grown, fault_set,
     interner_drop, interner_free, interner_put, map_clear, map_free, map_get, map_put, words_free,
-    words_hash, words_push, words_reserve,
+    words_hash, words_push, words_reserve, words_sort,
 )
 from llgx._parameters cimport cond_holds, expr_value
 
@@ -155,24 +155,11 @@ cdef bint parser_guard(const Parser* ps, uint32_t production, uint64_t parameter
 
 # --------------------------------------------------------------------------- closing a row
 
-cdef int _compare_items3(const void* left, const void* right) noexcept nogil:
-    cdef const uint32_t* a = <const uint32_t*>left
-    cdef const uint32_t* b = <const uint32_t*>right
-    cdef int i
-    for i in range(3):
-        if a[i] != b[i]:
-            return 1 if a[i] > b[i] else -1
-    return 0
-
-
-cdef int _compare_items5(const void* left, const void* right) noexcept nogil:
-    cdef const uint32_t* a = <const uint32_t*>left
-    cdef const uint32_t* b = <const uint32_t*>right
-    cdef int i
-    for i in range(5):
-        if a[i] != b[i]:
-            return 1 if a[i] > b[i] else -1
-    return 0
+cdef void _sort_items(Parser* ps) noexcept nogil:
+    # The width as a constant, for the compiler.
+    if (words_sort(&ps.items, 3, &ps.sorted) if ps.stride == 3
+            else words_sort(&ps.items, 5, &ps.sorted)) < 0:
+        fault_set(ps.fault, FAULT_MEMORY)
 
 
 cdef int _grow_seen(Parser* ps) noexcept nogil:
@@ -622,10 +609,9 @@ cdef row_t _close(Parser* ps, uint32_t flags) noexcept nogil:
             kept += stride
         at += stride
     ps.items.size = kept
-    qsort(
-        ps.items.at, kept // stride, stride * sizeof(uint32_t),
-        _compare_items3 if stride == 3 else _compare_items5,
-    )
+    _sort_items(ps)
+    if ps.fault.code:
+        return FIRST_ROW
     return _name_origins(ps, flags, NONE, 0)
 
 
@@ -892,10 +878,9 @@ cdef row_t parser_rebuild(
                 flags |= ROW_TOKENS
         elif flags & ROW_RESTRICTED and ps.limits[items[i * stride] >> 1] != NONE:
             flags |= ROW_STAMPED
-    qsort(
-        ps.items.at, count, stride * sizeof(uint32_t),
-        _compare_items3 if stride == 3 else _compare_items5,
-    )
+    _sort_items(ps)
+    if ps.fault.code:
+        return FIRST_ROW
     return _name_origins(ps, flags, clock, depth)
 
 

@@ -3,7 +3,7 @@
 use.
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 
 from llgx._earley cimport Parser, row_t
 from llgx._lexer cimport Lexer, LoopKey, set_t, state_t
@@ -37,7 +37,8 @@ cdef enum Shortcut:
     SHARED_PLANS = 32
     TWIN_MASKS = 64
     ENDLESS_STATES = 128
-    LONG_TOKENS_APART = 256
+    HELD_TEXTS = 256
+    LONG_TOKENS_APART = 512
 
 cdef struct Site:        # where a walk may begin
     Trie* trie
@@ -133,12 +134,14 @@ cdef enum Role:          # of a terminal, and of sets and states that hold such 
     ROLE_SKIP = 32
     ROLE_WHOLE = 64      # it closes a scope only if that differs from its siblings
     ROLE_KNOWN = 128     # of a set or state: its roles are known
+    ROLE_LASTING = 256   # of a state: a distinct lexeme in progress may end in infinitely many ways
 
 cdef enum FrameFlag:
     FRAME_UNIQUE = 1     # the scopes in it are distinct
     FRAME_TRACKED = 2    # it is such a scope: its text counts, from ``begin`` on
     FRAME_INSIDE = 4     # it is tracked, or in one that is
     FRAME_TIGHT = 8      # some beginning of a finished lexeme can be finished in no other way
+    FRAME_HELD = 16      # it, or one around it, has a text that a token may hold whole
 
 cdef struct Place:       # of a matcher in a grammar with scopes; see ``_scopes.pyx``
     row_t row
@@ -160,28 +163,32 @@ cdef struct Scopes:
     bint finite          # what is left of some distinct terminal may be finite
     bint mixed           # a distinct lexeme may begin as one that opens a scope does
     uint8_t* endless     # by terminal: it never is
-    bint noting          # filters keep what they remove in ``found``
+    bint noting          # filters keep what they remove in ``removed``
     uint32_t limit
     Texts texts
     Interner frames      # [parent, texts, flags, begin, frames around it]
     Interner chains      # [chain before, length of all, bytes, four a word...]
     Interner contexts    # [frame, chain, length of the lexeme in progress, bytes...]
-    uint8_t* set_roles   # by set
+    uint16_t* set_roles  # by set
     uint32_t set_room
-    uint8_t* state_roles # by lexer state
+    uint16_t* state_roles  # by lexer state
     uint32_t state_room
     Words words          # scratch
     const Place* traced  # the ends of its lexemes are noted in ``ended``; NULL: none are
     Words ended
     Place places[6]      # scratch: of the caller, of a check, three of a search, of a walk
     Interner lists       # of the next two
-    Map suspects         # (row << 32 | state) -> tokens to look at, see ``_filter.pyx``
+    Map suspects         # (SuspectKind, row << 32 | state) -> tokens to look at
+    Map leading          # row -> whether some token may end a distinct lexeme before it and be
+                         # where nothing is left for the next one
     Map removals         # (row << 32 | state, context) -> tokens that a thorough filter removed
-    const Spans* spans[3]  # tokens that may hold a distinct lexeme, or open a scope, or end a
-                         # distinct lexeme; NULL: not asked
+    const Spans* spans[4]  # tokens that may hold a distinct lexeme, or open a scope, or end a
+                         # distinct lexeme, or begin to close a scope; NULL: not asked
+    bint quick           # what a token can hold whole is known, and nothing else is refused
     Words found          # scratch of filters
     Words texts_found
     Words opening
+    Words removed
 
 cdef struct Config:      # of an exact lexer
     uint32_t* row        # next configuration by byte class, UNKNOWN where not asked for; or NULL

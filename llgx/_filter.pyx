@@ -10,7 +10,9 @@ scope refuses. A token can be refused for three reasons only, and each has its o
 * It holds a whole distinct lexeme (or the beginning of a tracked scope). Few tokens do. Which,
   depends on (row, lexer state) alone and is kept as a list of *suspects* with the texts of those
   lexemes; only where a sibling is among them are they looked at, byte by byte. The list is made of
-  those tokens of a mask that have the first and last byte of such a lexeme (``_spans``).
+  those tokens of a mask that have the first and last byte of such a lexeme (``_spans``). Where no
+  scope around has a text that any token holds, which is nearly everywhere, none of this is asked:
+  a token can only repeat a lexeme that ends in it, and few tokens of the vocabulary could.
 * It ends or begins a lexeme where the scope has used up what a terminal can match, or what it can
   match after some beginning. Only scopes that are *tight* can do that, and only in grammars in
   which what is left of a distinct terminal may be finite. There every token that does not stay
@@ -28,23 +30,22 @@ from libc.string cimport memcpy, memset
 
 from llgx._earley cimport parser_scan, row_state, row_t
 from llgx._engine cimport (
-    FRAME_INSIDE, FRAME_TIGHT, FRAME_UNIQUE, ROLE_CLOSE, ROLE_DISTINCT, ROLE_OPEN, ROLE_PLAIN,
-    Base, Engine, Inside, Place, Scopes, child_place, is_leaf,
+    FRAME_HELD, FRAME_INSIDE, FRAME_TIGHT, FRAME_UNIQUE, ROLE_CLOSE, ROLE_DISTINCT, ROLE_LASTING,
+    ROLE_OPEN, ROLE_PLAIN, ROLE_SKIP, Base, Engine, Inside, Place, Scopes, child_place, is_leaf,
 )
 from llgx._inside cimport inside_of
 from llgx._lexer cimport DEAD, NO_SET, lexer_saturate, lexer_step, set_t, state_t
 from llgx._memory cimport (
-    FAULT_MEMORY, NONE, Words, fault_set, interner_free, interner_put, map_clear, map_get, map_put,
-    words_free, words_push,
+    FAULT_MEMORY, NONE, Map, Words, array_grown, fault_set, interner_free, interner_put,
+    lowest_bit, map_clear, map_free, map_get, map_put, words_free, words_push,
 )
 from llgx._plan cimport plan_state
-from llgx._regex cimport node_t, regex_derive, regex_nullable
-from llgx._residuals cimport residual_first, residual_last
 from llgx._scopes cimport (
-    frame_words, place_copy, place_is_tracked, place_load, place_step, place_store,
-    place_tightens, set_roles, state_roles,
+    frame_words, place_copy, place_is_tracked, place_load, place_siblings, place_step, place_store,
+    place_tightens, scopes_ask, set_roles, state_roles,
 )
-from llgx._spans cimport spans_hold, spans_of, spans_text
+from llgx._mask cimport engine_step
+from llgx._spans cimport spans_hold, spans_text
 from llgx._texts cimport (
     NO_TEXTS, TextCursor, texts_after, texts_branches, texts_final, texts_insert, texts_meet,
     texts_step, texts_t,
@@ -53,8 +54,6 @@ from llgx._trie cimport Spans, Trie, child_byte, child_node, tokens_end
 
 cdef enum:
     WALK_WORDS = 4
-    PLACE_WORDS = 5
-    LONG_SPANS = 1024    # tokens of a list from which on those inside a lexeme are told apart first
 
 
 cdef void scopes_forget(Scopes* scopes) noexcept nogil:
@@ -63,6 +62,7 @@ cdef void scopes_forget(Scopes* scopes) noexcept nogil:
     interner_free(&scopes.lists)
     interner_put(&scopes.lists, &none, 0)
     map_clear(&scopes.suspects)
+    map_clear(&scopes.leading)
     map_clear(&scopes.removals)
 
 
@@ -74,7 +74,7 @@ cdef inline uint64_t _key(row_t row, state_t state, bint fresh) noexcept nogil:
 cdef inline void _remove(Engine* engine, uint64_t* bits, uint32_t token) noexcept nogil:
     if (bits[token >> 6] >> (token & 63)) & 1:
         bits[token >> 6] &= ~(<uint64_t>1 << (token & 63))
-        if engine.scopes.noting and words_push(&engine.scopes.found, token) < 0:
+        if engine.scopes.noting and words_push(&engine.scopes.removed, token) < 0:
             fault_set(&engine.fault, FAULT_MEMORY)
 
 
@@ -187,46 +187,126 @@ cdef void _walk_lexeme(
     words_free(&todo)
 
 
+cdef enum Verdict:       # what becomes of a place by a byte; else it is the number of a place
+    VERDICT_UNKNOWN = NONE
+    VERDICT_REFUSED = NONE - 1
+    VERDICT_FREE = NONE - 2  # nothing is refused any more
+
+cdef struct Tracked:     # a place in a walk along siblings
+    row_t row
+    state_t state
+    bint fresh
+    uint32_t context
+    uint32_t siblings[8] # the bytes with which a sibling goes on
+    uint32_t verdicts[256]
+
+cdef struct Walk:
+    Tracked* places
+    uint32_t count
+    uint32_t room
+    Map index            # (row << 32 | state, context) -> place
+    uint32_t loaded      # the place that is in Scopes.places[5]
+
+
+cdef uint32_t _tracked(Engine* engine, Walk* walk, Place* place) noexcept nogil:
+    """The number of a place, new or known; VERDICT_FREE with a fault set when memory is out."""
+    cdef uint32_t context = place_store(engine, place)
+    cdef uint64_t key = _key(place.row, place.state, place.fresh)
+    cdef uint32_t known = map_get(&walk.index, key, context)
+    cdef Tracked* grown
+    if known != NONE:
+        return known
+    grown = <Tracked*>array_grown(walk.places, &walk.room, walk.count, sizeof(Tracked))
+    if grown != NULL:
+        walk.places = grown
+    if grown == NULL or map_put(&walk.index, key, context, walk.count) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return VERDICT_FREE
+    grown = &walk.places[walk.count]
+    grown.row = place.row
+    grown.state = place.state
+    grown.fresh = place.fresh
+    grown.context = context
+    place_siblings(engine, place, grown.siblings)
+    memset(grown.verdicts, 0xFF, sizeof(grown.verdicts))
+    walk.count += 1
+    return walk.count - 1
+
+
+cdef uint32_t _verdict(Engine* engine, Walk* walk, uint32_t at, uint8_t byte) noexcept nogil:
+    """What becomes of a place by a byte, asked once."""
+    cdef Scopes* scopes = engine.scopes
+    cdef Tracked* tracked = &walk.places[at]
+    cdef Place* place = &scopes.places[5]
+    cdef Place* after = &scopes.places[1]
+    cdef uint32_t verdict = VERDICT_FREE
+    cdef state_t target = lexer_step(&engine.lexer, tracked.state, byte)
+    if target == DEAD:
+        if tracked.fresh or engine.lexer.states[tracked.state].accept == NO_SET:
+            return VERDICT_FREE  # not in the mask
+    elif not scopes.finite and engine.lexer.states[target].eager == NO_SET \
+            and state_roles(engine, target) & (ROLE_PLAIN | ROLE_DISTINCT) \
+            and not (tracked.siblings[byte >> 5] >> (byte & 31)) & 1:
+        return VERDICT_FREE  # the text differs from those of all siblings
+    if walk.loaded != at:
+        place_load(engine, place, tracked.row, tracked.state, tracked.fresh, tracked.context)
+        walk.loaded = at
+    place_copy(engine, after, place)
+    if not place_step(engine, after, byte):
+        verdict = VERDICT_REFUSED
+    elif place_is_tracked(engine, after):
+        verdict = _tracked(engine, walk, after)
+    return verdict
+
+
 cdef void _walk_scope(Engine* engine, const Place* place, uint64_t* bits) noexcept nogil:
-    """Follow the token trie for as long as the text of a tracked scope is that of a sibling."""
+    """Follow the token trie for as long as the text of a tracked scope is that of a sibling.
+
+    Most nodes on the way are white space, which leads to one place again and again.
+    """
     cdef Trie* trie = &engine.pool.trie
-    cdef Place* at = &engine.scopes.places[5]
-    cdef Place* after = &engine.scopes.places[1]
+    cdef Place* first = &engine.scopes.places[5]
     cdef Words todo
-    cdef uint32_t node = 0, i, child, context
+    cdef Walk walk
+    cdef uint32_t node = 0, at, i, child, verdict
+    cdef uint8_t byte
     memset(&todo, 0, sizeof(Words))
-    place_copy(engine, at, place)
+    memset(&walk, 0, sizeof(Walk))
+    walk.loaded = NONE
+    place_copy(engine, first, place)
+    at = _tracked(engine, &walk, first)
     while not engine.fault.code:
         for i in range(trie.nodes[node].children, trie.nodes[node + 1].children):
-            if lexer_step(&engine.lexer, at.state, child_byte(trie, i)) == DEAD and (
-                at.fresh or engine.lexer.states[at.state].accept == NO_SET
-            ):
-                continue
             child = child_node(trie, i)
-            place_copy(engine, after, at)
-            if not place_step(engine, after, child_byte(trie, i)):
+            byte = child_byte(trie, i)
+            verdict = walk.places[at].verdicts[byte]
+            if verdict == VERDICT_UNKNOWN:
+                verdict = _verdict(engine, &walk, at, byte)
                 if engine.fault.code:
                     break
+                walk.places[at].verdicts[byte] = verdict
+            if verdict == VERDICT_REFUSED:
                 _remove_below(engine, bits, child)
-            elif not is_leaf(trie, child) \
-                    and place_is_tracked(engine, after):
-                context = place_store(engine, after)
-                if words_push(&todo, child) < 0 or words_push(&todo, after.row) < 0 \
-                        or words_push(&todo, after.state) < 0 \
-                        or words_push(&todo, after.fresh) < 0 or words_push(&todo, context) < 0:
-                    fault_set(&engine.fault, FAULT_MEMORY)
+            elif verdict != VERDICT_FREE and not is_leaf(trie, child) and (
+                words_push(&todo, child) < 0 or words_push(&todo, verdict) < 0
+            ):
+                fault_set(&engine.fault, FAULT_MEMORY)
         if todo.size == 0:
             break
-        todo.size -= PLACE_WORDS
+        todo.size -= 2
         node = todo.at[todo.size]
-        place_load(
-            engine, at, todo.at[todo.size + 1], todo.at[todo.size + 2], todo.at[todo.size + 3],
-            todo.at[todo.size + 4]
-        )
+        at = todo.at[todo.size + 1]
     words_free(&todo)
+    map_free(&walk.index)
+    free(walk.places)
 
 
 # --------------------------------------------------------------------------- suspects
+
+cdef enum SuspectKind:
+    REPEATED_ALONE = 0   # tokens that may hold two equal lexemes
+    REPEATED = 1         # those that may repeat the lexeme in progress too
+    ALL_SUSPECTS = 2
 
 # A list of suspects: [scopes that close in a token at the most, texts of the distinct lexemes in
 # them, number of tokens to be looked at in any case, number of those that open a scope, the tokens
@@ -234,55 +314,18 @@ cdef void _walk_scope(Engine* engine, const Place* place, uint64_t* bits) noexce
 cdef enum:
     LIST_HEAD = 4
 
-cdef bint _ask_spans(Engine* engine) noexcept nogil:
-    """Find out which tokens of the vocabulary may be suspects at all."""
-    cdef Scopes* scopes = engine.scopes
-    cdef uint32_t first[8]
-    cdef uint32_t last[8]
-    cdef uint32_t openings[8]
-    cdef uint32_t terminal, i
-    cdef node_t node
-    cdef bint single = False
-    memset(first, 0, sizeof(first))
-    memset(last, 0, sizeof(last))
-    memset(openings, 0, sizeof(openings))
-    for terminal in range(engine.lexer.terminal_count):
-        node = engine.lexer.initial[terminal]
-        if scopes.roles[terminal] & ROLE_DISTINCT:
-            residual_first(&engine.lexer.rx, node, first)
-            residual_last(&engine.lexer.rx, node, last, 0)
-            if engine.lexer.rx.info[node].least <= 1:
-                for i in range(engine.lexer.rx.class_count):
-                    if regex_nullable(&engine.lexer.rx, regex_derive(&engine.lexer.rx, node, i)):
-                        single = True
-        if scopes.roles[terminal] & ROLE_OPEN:
-            residual_first(&engine.lexer.rx, node, openings)
-    if engine.fault.code:
-        return False
-    scopes.mixed = False
-    for i in range(8):
-        scopes.mixed = scopes.mixed or (first[i] & openings[i]) != 0
-    scopes.spans[0] = spans_of(engine.pool, first, last, single)
-    if scopes.unique:
-        scopes.spans[1] = spans_of(engine.pool, openings, openings, True)
-    if scopes.finite:
-        if scopes.unique:
-            for terminal in range(engine.lexer.terminal_count):
-                if scopes.roles[terminal] & ROLE_CLOSE:
-                    residual_last(&engine.lexer.rx, engine.lexer.initial[terminal], last, 0)
-        scopes.spans[2] = spans_of(engine.pool, last, last, True)
-    if scopes.spans[0] == NULL or (scopes.unique and scopes.spans[1] == NULL) \
-            or (scopes.finite and scopes.spans[2] == NULL):
-        scopes.spans[0] = NULL
-        fault_set(&engine.fault, FAULT_MEMORY)
-        return False
-    return True
+
+cdef inline bint _may_be_used_up(Engine* engine, state_t state) noexcept nogil:
+    """Whether a scope may have all texts that can be finished from here."""
+    cdef uint32_t roles = state_roles(engine, state)
+    return roles & ROLE_DISTINCT and not roles & (ROLE_PLAIN | ROLE_LASTING)
 
 
 cdef struct Trial:       # what the beginning of a token does, scopes left aside
     row_t row
     state_t state
     uint32_t begin       # where the lexeme in progress begins in the token, NONE: before it
+    uint32_t lexemes     # ended in it
     uint32_t closes      # scopes closed
     uint32_t opens       # scopes opened
     bint ended           # a distinct lexeme ended in it, or a scope of a unique one
@@ -312,6 +355,7 @@ cdef void _try_byte(
             if emitted == NO_SET:
                 continue
         trial.row = parser_scan(&engine.parser, trial.row, emitted)
+        trial.lexemes += 1
         if not engine.lexer.set_is_skip[emitted]:
             roles = set_roles(engine, emitted)
             if roles & ROLE_DISTINCT:
@@ -338,7 +382,7 @@ cdef void _try_byte(
         if stage == 0:
             target = lexer_step(&engine.lexer, target, text[at])
     trial.state = target
-    if trial.ended and scopes.finite and state_roles(engine, target) & ROLE_DISTINCT:
+    if trial.ended and scopes.finite and _may_be_used_up(engine, target):
         trial.repeats = True
 
 
@@ -379,104 +423,218 @@ cdef uint64_t* _outside(Engine* engine, state_t state, const uint64_t* bits) noe
     return left
 
 
-cdef bint _try_tokens(
-    Engine* engine, row_t row, state_t state, bint fresh, const Spans* spans, bint whole_only,
-    const uint64_t* bits, uint32_t* closes, texts_t* texts
-) noexcept nogil:
-    """Sort those tokens of a list that a mask allows into what was found. False with a fault set.
-
-    ``whole_only``: tokens are of interest only for a whole distinct lexeme in them, of which
-    ``spans`` knows the first and last bytes. The list is in the order of the trie, so each token
-    goes on from what it shares with the one before.
-    """
+cdef bint _leads_on(Engine* engine, row_t row) noexcept nogil:
+    """Whether a token that ends a distinct lexeme, so that ``row`` is reached, may end where
+    nothing may be left of what can come then; asked once a row. Scopes left aside."""
     cdef Scopes* scopes = engine.scopes
+    cdef const Spans* spans = scopes.spans[2]
+    cdef uint32_t known = map_get(&scopes.leading, 0, row)
     cdef const uint8_t* text
     cdef const uint8_t* before = NULL
-    cdef uint32_t i, token, at, length = 0, known = 0
-    cdef Trial* trials = <Trial*>malloc((engine.pool.longest + 1) * sizeof(Trial))
-    cdef Trial* trial
+    cdef uint32_t i, at, length, alive = 0, dead = NONE
+    cdef Trial* trials
+    if known != NONE:
+        return known
+    if spans.tails == NULL:
+        return True
+    trials = <Trial*>malloc((engine.pool.longest + 1) * sizeof(Trial))
     if trials == NULL:
         fault_set(&engine.fault, FAULT_MEMORY)
-        return False
-    memset(&trials[0], 0, sizeof(Trial))
+        return True
     trials[0].row = row
-    trials[0].state = state
-    trials[0].begin = 0 if fresh else NONE
-    for i in range(spans.count):
-        token = spans.tokens[i]
-        if not (bits[token >> 6] >> (token & 63)) & 1:
-            continue
-        text = spans_text(spans, i, &length)
-        at = 0
-        while at < known and at < length and text[at] == before[at]:
-            at += 1
-        while at < length:
-            trial = &trials[at]
-            # Once the first lexeme has ended, the rest has to hold a whole one.
-            if whole_only and not trial.whole and trial.begin != NONE \
-                    and (trial.begin or not fresh) and not spans_hold(
-                        spans.first, spans.last, spans.single, text + trial.begin,
-                        length - trial.begin
-                    ):
-                break
-            trials[at + 1] = trials[at]
-            _try_byte(engine, &trials[at + 1], text, at, texts)
-            at += 1
-        if engine.fault.code:
+    trials[0].state = row_state(&engine.parser, row)
+    trials[0].whole = True  # at the beginning of a lexeme
+    known = trials[0].state != DEAD and _may_be_used_up(engine, trials[0].state)
+    for i in range(spans.tail_count):
+        if known or engine.fault.code:
             break
+        text = spans_text(spans.tails, spans.tail_count, i, &length)
+        at = 0
+        while at < alive and at < length and text[at] == before[at]:
+            at += 1
+        if at == alive and dead != NONE and at < length and text[at] == dead:
+            before = text
+            continue  # as far as the one before it
+        dead = NONE
+        while at < length:
+            trials[at + 1] = trials[at]
+            if not engine_step(
+                engine, &trials[at + 1].row, &trials[at + 1].state, &trials[at + 1].whole, text[at]
+            ):
+                dead = text[at]
+                break
+            at += 1
+            if _may_be_used_up(engine, trials[at].state):
+                known = True
+                break
+        alive = at
         before = text
-        known = at
-        if at < length:
-            continue
-        trial = &trials[length]
-        if trial.repeats or (scopes.unique and trial.opens > 1):
-            _note(engine, &scopes.found, token)
-        else:
-            if scopes.unique and trial.opens:
-                _note(engine, &scopes.opening, token)
-            if trial.whole:
-                _note(engine, &scopes.texts_found, token)
-        if trial.closes > closes[0]:
-            closes[0] = trial.closes
     free(trials)
-    return engine.fault.code == 0
+    if engine.fault.code == 0:
+        if map_put(&scopes.leading, 0, row, known) < 0:
+            fault_set(&engine.fault, FAULT_MEMORY)
+        engine.mask_bytes += 48
+    return known
+
+
+cdef struct Trials:      # of the tokens of a list, one after the other
+    const Spans* spans
+    row_t row
+    state_t state
+    bint fresh
+    bint whole_only      # tokens are of interest only for a whole distinct lexeme in them
+    bint ending          # only if they end one, or a scope, and lead on to where the next may be
+    uint32_t closes      # the most scopes that one of them closes
+    texts_t texts        # whole distinct lexemes in them
+    Trial* trials        # by bytes read of the token
+    const uint8_t* before  # the token before it
+    uint32_t known       # bytes of that which were read
+
+
+cdef void _try_token(
+    Engine* engine, Trials* of, uint32_t token, const uint8_t* text, uint32_t length
+) noexcept nogil:
+    """Sort a token that a mask allows into what was found. It goes on from what it shares with the
+    one before."""
+    cdef Scopes* scopes = engine.scopes
+    cdef Trial* trial
+    cdef uint32_t at = 0
+    while at < of.known and at < length and text[at] == of.before[at]:
+        at += 1
+    while at < length:
+        trial = &of.trials[at]
+        if not trial.whole and trial.begin != NONE and (trial.begin or not of.fresh):
+            # The first lexeme has ended: the rest has to hold a whole one, or to lead on.
+            if of.whole_only and not spans_hold(
+                of.spans, text + trial.begin, length - trial.begin
+            ):
+                break
+            if of.ending and trial.begin and trial.lexemes == 1 \
+                    and not _leads_on(engine, trial.row):
+                break
+        of.trials[at + 1] = of.trials[at]
+        _try_byte(engine, &of.trials[at + 1], text, at, &of.texts)
+        at += 1
+    of.before = text
+    of.known = at
+    if at < length or engine.fault.code:
+        return
+    trial = &of.trials[length]
+    if trial.repeats or (scopes.unique and trial.opens > 1):
+        if not of.ending or not trial.whole:
+            _note(engine, &scopes.found, token)
+    else:
+        if scopes.unique and trial.opens:
+            _note(engine, &scopes.opening, token)
+        if trial.whole and not of.ending:
+            _note(engine, &scopes.texts_found, token)
+    if trial.closes > of.closes:
+        of.closes = trial.closes
+
+
+cdef void _try_list(
+    Engine* engine, Trials* of, const uint32_t* tokens, uint32_t count, const uint64_t* bits
+) noexcept nogil:
+    """Try those tokens of a list that a mask allows."""
+    cdef const uint8_t* text
+    cdef uint32_t i, length
+    for i in range(count):
+        if not (bits[tokens[i] >> 6] >> (tokens[i] & 63)) & 1:
+            continue
+        text = spans_text(tokens + count, count, i, &length)
+        _try_token(engine, of, tokens[i], text, length)
+        if engine.fault.code:
+            return
+
+
+cdef void _try_all(Engine* engine, Trials* of, const uint64_t* bits) noexcept nogil:
+    """Try those tokens of ``of.spans`` that a mask allows."""
+    cdef uint64_t* outside
+    cdef uint64_t left, at
+    cdef uint32_t i, token
+    if of.spans.tokens != NULL:
+        _try_list(engine, of, of.spans.tokens, of.spans.count, bits)
+        return
+    outside = _outside(engine, of.state, bits)
+    if outside == NULL:
+        return
+    for i in range(engine.words):
+        left = outside[i] & of.spans.bits[i]
+        while left and not engine.fault.code:
+            token = 64 * i + lowest_bit(left)
+            left &= left - 1
+            at = engine.pool.text_at[token]
+            _try_token(
+                engine, of, token, engine.pool.text + at,
+                <uint32_t>(engine.pool.text_at[token + 1] - at)
+            )
+    free(outside)
+
+
+cdef void _find_suspects(
+    Engine* engine, Trials* of, uint32_t kind, const uint64_t* bits
+) noexcept nogil:
+    """Sort the tokens of a mask into what was found."""
+    cdef Scopes* scopes = engine.scopes
+    of.spans = scopes.spans[0]
+    of.whole_only = True
+    if kind != ALL_SUSPECTS:
+        _try_list(engine, of, of.spans.repeats[kind], of.spans.repeat_counts[kind], bits)
+        return
+    if not scopes.finite or not scopes.unique:
+        _try_all(engine, of, bits)
+        if scopes.finite and not of.fresh and state_roles(engine, of.state) & ROLE_DISTINCT:
+            of.known = 0
+            of.spans = scopes.spans[2]
+            of.whole_only = False
+            of.ending = True
+            _try_all(engine, of, bits)
+    else:
+        # What may end a distinct lexeme, or a scope, may hold one too.
+        of.spans = scopes.spans[2]
+        of.whole_only = False
+        _try_all(engine, of, bits)
+    if scopes.unique and engine.fault.code == 0:
+        of.known = 0
+        of.spans = scopes.spans[1]
+        of.whole_only = False
+        of.ending = False
+        _try_all(engine, of, bits)
 
 
 cdef uint32_t _make_suspects(
-    Engine* engine, row_t row, state_t state, bint fresh, const uint64_t* bits
+    Engine* engine, row_t row, state_t state, bint fresh, uint32_t kind, const uint64_t* bits
 ) noexcept nogil:
     """The suspects among the tokens of a mask; their list, 0 for none."""
     cdef Scopes* scopes = engine.scopes
-    cdef uint32_t i, index, openings = 0, closes = 0
-    cdef uint64_t* left
-    cdef const Spans* spans
-    cdef texts_t texts = NO_TEXTS
-    if scopes.spans[0] == NULL and not _ask_spans(engine):
-        return 0
+    cdef uint32_t i, index, openings = 0
+    cdef Trials of
+    memset(&of, 0, sizeof(Trials))
     scopes.found.size = 0        # in any case, then those that open a scope
     scopes.texts_found.size = 0  # the others
     scopes.opening.size = 0
-    # What may end a distinct lexeme may hold one too.
-    spans = scopes.spans[0] if scopes.spans[2] == NULL else scopes.spans[2]
-    if spans.count > LONG_SPANS:
-        left = _outside(engine, state, bits)
-        if left != NULL:
-            _try_tokens(engine, row, state, fresh, spans, not scopes.finite, left, &closes, &texts)
-        free(left)
-    else:
-        _try_tokens(engine, row, state, fresh, spans, not scopes.finite, bits, &closes, &texts)
-    if engine.fault.code:
+    of.row = row
+    of.state = state
+    of.fresh = fresh
+    of.texts = NO_TEXTS
+    of.trials = <Trial*>malloc((engine.pool.longest + 1) * sizeof(Trial))
+    if of.trials == NULL:
+        fault_set(&engine.fault, FAULT_MEMORY)
         return 0
-    if scopes.spans[1] != NULL and not _try_tokens(
-        engine, row, state, fresh, scopes.spans[1], False, bits, &closes, &texts
-    ):
+    memset(&of.trials[0], 0, sizeof(Trial))
+    of.trials[0].row = row
+    of.trials[0].state = state
+    of.trials[0].begin = 0 if fresh else NONE
+    _find_suspects(engine, &of, kind, bits)
+    free(of.trials)
+    if engine.fault.code:
         return 0
     openings = <uint32_t>scopes.opening.size
     if scopes.found.size + openings + scopes.texts_found.size == 0:
         return 0
     scopes.words.size = 0
-    _note(engine, &scopes.words, closes)
-    _note(engine, &scopes.words, texts)
+    _note(engine, &scopes.words, of.closes)
+    _note(engine, &scopes.words, of.texts)
     _note(engine, &scopes.words, <uint32_t>scopes.found.size)
     _note(engine, &scopes.words, openings)
     for i in range(<uint32_t>scopes.found.size):
@@ -523,26 +681,65 @@ cdef uint32_t _suspects_needed(
     return need
 
 
+cdef uint32_t _suspect_kind(Engine* engine, const Place* place) noexcept nogil:
+    """Which tokens a scope may refuse for what they hold."""
+    cdef Scopes* scopes = engine.scopes
+    cdef set_t emitted
+    cdef TextCursor cursor
+    if not scopes.quick or frame_words(scopes, place.frame)[2] & FRAME_HELD:
+        return ALL_SUSPECTS
+    if place.fresh or not state_roles(engine, place.state) & ROLE_DISTINCT:
+        return REPEATED_ALONE
+    emitted = engine.lexer.states[place.state].accept
+    if emitted != NO_SET and set_roles(engine, emitted) & ROLE_DISTINCT:
+        return ALL_SUSPECTS  # the lexeme in progress may end before the token
+    cursor = texts_after(
+        &scopes.spans[0].held, scopes.spans[0].held_texts, place.text + place.pending,
+        place.size - place.pending
+    )
+    return REPEATED_ALONE if cursor.node == NONE else REPEATED
+
+
+cdef bint _some_of(
+    const uint32_t* tokens, uint32_t count, const uint64_t* bits
+) noexcept nogil:
+    """Whether a mask has some token of a list."""
+    cdef uint32_t i
+    for i in range(count):
+        if (bits[tokens[i] >> 6] >> (tokens[i] & 63)) & 1:
+            return True
+    return False
+
+
 cdef void _filter_suspects(Engine* engine, const Place* place, uint64_t* bits) noexcept nogil:
     cdef Scopes* scopes = engine.scopes
     cdef uint64_t key = _key(place.row, place.state, place.fresh)
-    cdef uint32_t known = map_get(&scopes.suspects, 0, key)
+    cdef uint32_t kind = _suspect_kind(engine, place)
+    cdef uint32_t known = map_get(&scopes.suspects, kind, key)
     cdef uint64_t same
     cdef state_t state
     cdef const uint32_t* words
     cdef uint32_t i, length, need, whole
+    if known == NONE and kind != ALL_SUSPECTS and not _some_of(
+        scopes.spans[0].repeats[kind], scopes.spans[0].repeat_counts[kind], bits
+    ):
+        known = 0
+        if map_put(&scopes.suspects, kind, key, known) < 0:
+            fault_set(&engine.fault, FAULT_MEMORY)
+            return
+        engine.mask_bytes += 48
     if known == NONE:
         # A state whose mask is its twin's ends lexemes in every token as the twin does.
         state = plan_state(engine, place.state)
         same = _key(place.row, state, place.fresh)
         if same != key:
-            known = map_get(&scopes.suspects, 0, same)
+            known = map_get(&scopes.suspects, kind, same)
         if known == NONE:
-            known = _make_suspects(engine, place.row, state, place.fresh, bits)
+            known = _make_suspects(engine, place.row, state, place.fresh, kind, bits)
         if engine.fault.code:
             return
-        if map_put(&scopes.suspects, 0, key, known) < 0 \
-                or map_put(&scopes.suspects, 0, same, known) < 0:
+        if map_put(&scopes.suspects, kind, key, known) < 0 \
+                or map_put(&scopes.suspects, kind, same, known) < 0:
             fault_set(&engine.fault, FAULT_MEMORY)
             return
         engine.mask_bytes += 96
@@ -562,8 +759,11 @@ cdef void _filter_suspects(Engine* engine, const Place* place, uint64_t* bits) n
 
 # --------------------------------------------------------------------------- all together
 
-cdef void _filter_all(Engine* engine, const Place* place, uint64_t* bits) noexcept nogil:
-    """Look at every token but those that stay inside the lexeme in progress for certain."""
+cdef void _filter_all(
+    Engine* engine, const Place* place, const uint64_t* within, uint64_t* bits
+) noexcept nogil:
+    """Look at every token but those that stay inside the lexeme in progress for certain, and of
+    them only at those in ``within``, if that is not NULL."""
     cdef uint32_t index = inside_of(engine, 0, lexer_saturate(&engine.lexer, place.state))
     cdef Inside inside
     cdef Trie* trie = &engine.pool.trie
@@ -574,23 +774,43 @@ cdef void _filter_all(Engine* engine, const Place* place, uint64_t* bits) noexce
         return
     inside = engine.insides[index]
     for word in range(engine.words):
-        left = bits[word]
+        left = bits[word] if within == NULL else bits[word] & within[word]
         for i in range(inside.base_count):
             if inside.bases[i].endless:
                 left &= ~inside.bases[i].bits[word]
-        token = 64 * word
         while left and not engine.fault.code:
-            if left & 1:
-                _look_at(engine, place, bits, token)
-            left >>= 1
-            token += 1
+            token = 64 * word + lowest_bit(left)
+            left &= left - 1
+            _look_at(engine, place, bits, token)
     for i in range(inside.base_count):
         base = &inside.bases[i]
         for j in range(base.removed, base.removed_end, 2):
             for place_of in range(inside.removed[j], inside.removed[j + 1]):
                 if engine.fault.code:
                     return
-                _look_at(engine, place, bits, trie.tokens[place_of])
+                token = trie.tokens[place_of]
+                if within == NULL or (within[token >> 6] >> (token & 63)) & 1:
+                    _look_at(engine, place, bits, token)
+
+
+cdef void _filter_tight(
+    Engine* engine, const Place* place, bint tightens, uint64_t* bits
+) noexcept nogil:
+    """Look at the tokens that a tight scope may refuse, apart from those that go on with the lexeme
+    in progress as a sibling does. ``tightens``: the scope is tight once that has ended."""
+    cdef Scopes* scopes = engine.scopes
+    cdef uint32_t roles = state_roles(engine, place.state)
+    cdef const uint64_t* within = NULL
+    cdef set_t emitted = engine.lexer.states[place.state].accept
+    if not tightens and not frame_words(scopes, place.frame)[2] & FRAME_TIGHT:
+        # One around it is. Such tokens close the innermost one.
+        _filter_suspects(engine, place, bits)
+        if place.fresh or not roles & ROLE_CLOSE:
+            within = scopes.spans[3].bits
+    elif not place.fresh and not roles & (ROLE_PLAIN | ROLE_SKIP) and emitted == NO_SET:
+        within = scopes.spans[2].bits  # nothing but a distinct lexeme can end
+    if not engine.fault.code:
+        _filter_all(engine, place, within, bits)
 
 
 cdef bint _is_tight(Engine* engine, uint32_t frame) noexcept nogil:
@@ -613,19 +833,30 @@ cdef bint scopes_are_idle(
     cdef Scopes* scopes = engine.scopes
     cdef const uint32_t* words = scopes.contexts.entries[context].words
     cdef Place* place
-    cdef uint32_t known = map_get(&scopes.suspects, 0, _key(row, state, fresh))
+    cdef uint64_t key = _key(row, state, fresh)
+    cdef uint32_t kind, known
     cdef TextCursor cursor
-    if known == NONE or frame_words(scopes, words[0])[2] & FRAME_INSIDE \
-            or _is_tight(engine, words[0]):
+    cdef uint32_t flags = frame_words(scopes, words[0])[2]
+    if scopes.spans[0] == NULL or flags & FRAME_INSIDE or _is_tight(engine, words[0]):
         return False
-    if known == 0 and words[2] == 0:
-        return True  # no lexeme is in progress that a scope has to do with
+    if words[2] == 0:  # no lexeme is in progress that a scope has to do with
+        kind = ALL_SUSPECTS if flags & FRAME_HELD or not scopes.quick else REPEATED_ALONE
+        known = map_get(&scopes.suspects, kind, key)
+        if known == 0 or (kind != ALL_SUSPECTS and scopes.spans[0].repeat_counts[kind] == 0):
+            return True
+        if known == NONE:
+            return False
     place = &scopes.places[0]
     place_load(engine, place, row, state, fresh, context)
-    if engine.fault.code or place_tightens(engine, place) or (
-        known and _suspects_needed(engine, place, scopes.lists.entries[known].words)
-    ):
+    if engine.fault.code or place_tightens(engine, place):
         return False
+    kind = _suspect_kind(engine, place)
+    if kind == ALL_SUSPECTS or scopes.spans[0].repeat_counts[kind]:
+        known = map_get(&scopes.suspects, kind, key)
+        if known == NONE or (
+            known and _suspects_needed(engine, place, scopes.lists.entries[known].words)
+        ):
+            return False
     cursor = texts_after(
         &scopes.texts, frame_words(scopes, place.frame)[1], place.text, place.size
     )
@@ -659,21 +890,25 @@ cdef int scopes_filter(
     cdef uint64_t key = _key(row, state, fresh)
     cdef uint32_t known
     cdef TextCursor cursor
+    cdef bint tracked = False, tightens = False
     cdef bint tight = _is_tight(engine, scopes.contexts.entries[context].words[0])
+    if scopes.spans[0] == NULL and not scopes_ask(engine):
+        return -1
     if tight and _remove_again(engine, key, context, bits):
         return 0
     place_load(engine, place, row, state, fresh, context)
-    if not tight and place_tightens(engine, place):
-        # A token that holds no distinct lexeme may end the one in progress, the last of a few.
-        tight = True
-        if _remove_again(engine, key, context, bits):
-            return 0
-    scopes.noting = tight
+    tracked = place_is_tracked(engine, place)
+    # A token that holds no distinct lexeme may end the one in progress, the last of a few.
+    tightens = place_tightens(engine, place)
+    if not tight and (tracked or tightens) and _remove_again(engine, key, context, bits):
+        return 0
+    tight = tight or tightens
+    scopes.noting = tight or tracked
+    scopes.removed.size = 0
     if not tight:
         _filter_suspects(engine, place, bits)
     elif not engine.fault.code:
-        scopes.found.size = 0
-        _filter_all(engine, place, bits)
+        _filter_tight(engine, place, tightens, bits)
     if not fresh and not engine.fault.code and state_roles(engine, state) & ROLE_DISTINCT:
         cursor = texts_after(
             &scopes.texts, frame_words(scopes, place.frame)[1], place.text + place.pending,
@@ -681,14 +916,14 @@ cdef int scopes_filter(
         )
         if cursor.node != NONE:
             _walk_lexeme(engine, place, cursor, bits)
-    if not engine.fault.code and place_is_tracked(engine, place):
+    if not engine.fault.code and tracked:
         _walk_scope(engine, place, bits)
-    scopes.noting = False
-    if tight and not engine.fault.code:
-        _note(engine, &scopes.found, 0)  # there may have been no room yet
-        scopes.found.size -= 1
-        known = interner_put(&scopes.lists, scopes.found.at, <uint32_t>scopes.found.size)
+    if scopes.noting and not engine.fault.code:
+        _note(engine, &scopes.removed, 0)  # there may have been no room yet
+        scopes.removed.size -= 1
+        known = interner_put(&scopes.lists, scopes.removed.at, <uint32_t>scopes.removed.size)
         if known == NONE or map_put(&scopes.removals, key, context, known) < 0:
             fault_set(&engine.fault, FAULT_MEMORY)
-        engine.mask_bytes += 4 * scopes.found.size + 64
+        engine.mask_bytes += 4 * scopes.removed.size + 64
+    scopes.noting = False
     return -1 if engine.fault.code else 0

@@ -61,7 +61,7 @@ cdef int engine_init(Engine* engine, TablePool* pool, uint32_t terminals) noexce
     engine.pool = pool
     engine.words = pool.words
     engine.mask_limit = 256000000
-    engine.shortcuts = 511
+    engine.shortcuts = 1023
     engine.heavy = 768
     if lexer_init(&engine.lexer, terminals, &engine.fault) < 0:
         return -1

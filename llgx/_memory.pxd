@@ -111,6 +111,23 @@ cdef inline void* array_grown(
     return grown
 
 
+# --------------------------------------------------------------------------- bits
+
+cdef extern from *:
+    """
+    #if defined(_MSC_VER)
+    #include <intrin.h>
+    static inline uint32_t llgx_lowest(uint64_t bits) {
+        unsigned long at; _BitScanForward64(&at, bits); return (uint32_t)at;
+    }
+    #else
+    static inline uint32_t llgx_lowest(uint64_t bits) { return (uint32_t)__builtin_ctzll(bits); }
+    #endif
+    """
+    # The number of the lowest one of ``bits``, which is not 0.
+    uint32_t lowest_bit "llgx_lowest"(uint64_t bits) noexcept nogil
+
+
 # --------------------------------------------------------------------------- word vectors
 
 cdef struct Words:
@@ -146,6 +163,81 @@ cdef inline int words_push(Words* words, uint32_t value) noexcept nogil:
 cdef inline void words_free(Words* words) noexcept nogil:
     free(words.at)
     memset(words, 0, sizeof(Words))
+
+
+cdef enum:
+    SORTED_RUN = 8       # records up to which they are sorted by insertion
+
+
+cdef inline bint record_is_before(
+    const uint32_t* one, const uint32_t* other, uint32_t width
+) noexcept nogil:
+    cdef uint32_t i = 0
+    while i + 1 < width and one[i] == other[i]:
+        i += 1
+    return one[i] < other[i]
+
+
+cdef inline void record_copy(uint32_t* to, const uint32_t* record, uint32_t width) noexcept nogil:
+    cdef uint32_t i
+    for i in range(width):
+        to[i] = record[i]
+
+
+cdef inline int words_sort(Words* words, uint32_t width, Words* spare) noexcept nogil:
+    """Sort records of so many words: short runs by insertion, then merged by way of ``spare``,
+    whose content is lost. -1 when memory is out, and nothing changed.
+
+    The C library's sort calls back for each comparison and copies by size.
+    """
+    cdef size_t size = words.size, run = SORTED_RUN * <size_t>width
+    cdef size_t begin = 0, middle, end, left, right, at
+    cdef uint32_t* items = words.at
+    cdef uint32_t* merged
+    spare.size = 0
+    if words_reserve(spare, size + width) < 0:
+        return -1
+    merged = spare.at
+    while begin < size:
+        end = begin + run if begin + run < size else size
+        right = begin + width
+        while right < end:
+            if record_is_before(items + right, items + right - width, width):
+                record_copy(merged, items + right, width)
+                at = right
+                while at > begin and record_is_before(merged, items + at - width, width):
+                    record_copy(items + at, items + at - width, width)
+                    at -= width
+                record_copy(items + at, merged, width)
+            right += width
+        begin = end
+    while run < size:
+        begin = 0
+        while begin < size:
+            middle = begin + run if begin + run < size else size
+            end = begin + 2 * run if begin + 2 * run < size else size
+            left = begin
+            right = middle
+            at = begin
+            if middle == end or not record_is_before(items + middle, items + middle - width, width):
+                memcpy(merged + begin, items + begin, (end - begin) * sizeof(uint32_t))
+                at = end
+            while at < end:
+                if left < middle and (
+                    right == end or not record_is_before(items + right, items + left, width)
+                ):
+                    record_copy(merged + at, items + left, width)
+                    left += width
+                else:
+                    record_copy(merged + at, items + right, width)
+                    right += width
+                at += width
+            begin = end
+        items, merged = merged, items
+        run *= 2
+    if size and items != words.at:
+        memcpy(words.at, items, size * sizeof(uint32_t))
+    return 0
 
 
 # --------------------------------------------------------------------------- interner

@@ -14,6 +14,7 @@ cdef enum:
 cdef Scopes* scopes_new(uint32_t terminals) noexcept nogil
 cdef void scopes_free(Scopes* scopes) noexcept nogil
 cdef int scopes_begin(Engine* engine) noexcept nogil
+cdef bint scopes_ask(Engine* engine) noexcept nogil
 cdef uint32_t state_roles(Engine* engine, state_t state) noexcept nogil
 cdef uint32_t set_roles(Engine* engine, set_t terminals) noexcept nogil
 cdef void place_load(
@@ -25,6 +26,7 @@ cdef bint place_step(Engine* engine, Place* place, uint8_t byte) noexcept nogil
 cdef bint place_accepts(Engine* engine, const Place* place) noexcept nogil
 cdef bint place_tightens(Engine* engine, const Place* place) noexcept nogil
 cdef bint place_is_tracked(Engine* engine, const Place* place) noexcept nogil
+cdef void place_siblings(Engine* engine, const Place* place, uint32_t* bits) noexcept nogil
 cdef uint32_t place_followers(
     Engine* engine, const Place* place, uint8_t* byte
 ) noexcept nogil

@@ -26,7 +26,7 @@ lexeme is a set insertion. Only inside tracked scopes, while the text is that of
 does a byte cost a search.
 """
 
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 
@@ -35,18 +35,23 @@ from llgx._earley cimport (
 )
 from llgx._emptiness cimport regex_is_extendable, regex_is_live
 from llgx._engine cimport (
-    FRAME_INSIDE, FRAME_TIGHT, FRAME_TRACKED, FRAME_UNIQUE, ROLE_CLOSE, ROLE_DISTINCT, ROLE_KNOWN,
-    ROLE_OPEN, ROLE_PLAIN, ROLE_SKIP, ROLE_UNIQUE, ROLE_WHOLE, Engine, Place, Scopes,
+    FRAME_HELD, FRAME_INSIDE, FRAME_TIGHT, FRAME_TRACKED, FRAME_UNIQUE, HELD_TEXTS, ROLE_CLOSE,
+    ROLE_DISTINCT, ROLE_KNOWN, ROLE_LASTING, ROLE_OPEN, ROLE_PLAIN, ROLE_SKIP, ROLE_UNIQUE,
+    ROLE_WHOLE, Engine, Place, Scopes,
 )
 from llgx._lexer cimport DEAD, NO_SET, lexer_set, lexer_step, set_t, state_t
 from llgx._memory cimport (
     FAULT_MEMORY, FAULT_SCOPES, NONE, Interner, Map, Words, fault_set, interner_drop, interner_free,
     interner_put, map_free, map_get, map_put, words_free, words_push, words_reserve,
 )
-from llgx._regex cimport EMPTY, node_t, regex_derive
-from llgx._residuals cimport residual_is_endless, residual_is_within
+from llgx._regex cimport EMPTY, node_t, regex_derive, regex_nullable
+from llgx._residuals cimport (
+    residual_first, residual_is_endless, residual_is_within, residual_last,
+)
+from llgx._spans cimport spans_of
 from llgx._texts cimport (
-    NO_TEXTS, TextCursor, texts_after, texts_contain, texts_free, texts_init, texts_insert, texts_t,
+    NO_TEXTS, TextCursor, texts_after, texts_branches, texts_contain, texts_free, texts_init,
+    texts_insert, texts_t,
 )
 
 cdef enum:
@@ -87,10 +92,12 @@ cdef void scopes_free(Scopes* scopes) noexcept nogil:
     words_free(&scopes.found)
     words_free(&scopes.texts_found)
     words_free(&scopes.opening)
+    words_free(&scopes.removed)
     for i in range(6):
         free(scopes.places[i].text)
     interner_free(&scopes.lists)
     map_free(&scopes.suspects)
+    map_free(&scopes.leading)
     map_free(&scopes.removals)
     free(scopes)
 
@@ -122,6 +129,58 @@ cdef int scopes_begin(Engine* engine) noexcept nogil:
     return 0
 
 
+cdef bint scopes_ask(Engine* engine) noexcept nogil:
+    """Find out which tokens of the vocabulary may be suspects of ``_filter`` at all."""
+    cdef Scopes* scopes = engine.scopes
+    cdef uint32_t first[8]
+    cdef uint32_t last[8]
+    cdef uint32_t openings[8]
+    cdef uint32_t closings[8]
+    cdef uint32_t terminal, i
+    cdef node_t node
+    cdef bint single = False
+    memset(first, 0, sizeof(first))
+    memset(last, 0, sizeof(last))
+    memset(openings, 0, sizeof(openings))
+    memset(closings, 0, sizeof(closings))
+    for terminal in range(engine.lexer.terminal_count):
+        node = engine.lexer.initial[terminal]
+        if scopes.roles[terminal] & ROLE_DISTINCT:
+            residual_first(&engine.lexer.rx, node, first)
+            residual_last(&engine.lexer.rx, node, last, 0)
+            if engine.lexer.rx.info[node].least <= 1:
+                for i in range(engine.lexer.rx.class_count):
+                    if regex_nullable(&engine.lexer.rx, regex_derive(&engine.lexer.rx, node, i)):
+                        single = True
+        if scopes.roles[terminal] & ROLE_OPEN:
+            residual_first(&engine.lexer.rx, node, openings)
+        if scopes.finite and scopes.roles[terminal] & ROLE_CLOSE:
+            residual_first(&engine.lexer.rx, node, closings)
+    if engine.fault.code:
+        return False
+    scopes.mixed = False
+    for i in range(8):
+        scopes.mixed = scopes.mixed or (first[i] & openings[i]) != 0
+    scopes.spans[0] = spans_of(engine.pool, first, last, single)
+    if scopes.unique:
+        scopes.spans[1] = spans_of(engine.pool, openings, openings, True)
+    if scopes.finite:
+        if scopes.unique:
+            for terminal in range(engine.lexer.terminal_count):
+                if scopes.roles[terminal] & ROLE_CLOSE:
+                    residual_last(&engine.lexer.rx, engine.lexer.initial[terminal], last, 0)
+        scopes.spans[2] = spans_of(engine.pool, last, last, True)
+        scopes.spans[3] = spans_of(engine.pool, closings, closings, True)
+    if scopes.spans[0] == NULL or (scopes.unique and scopes.spans[1] == NULL) \
+            or (scopes.finite and (scopes.spans[2] == NULL or scopes.spans[3] == NULL)):
+        scopes.spans[0] = NULL
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return False
+    scopes.quick = engine.shortcuts & HELD_TEXTS and scopes.spans[0].knows \
+        and not scopes.finite and not scopes.unique
+    return True
+
+
 cdef uint32_t scopes_count(const Scopes* scopes) noexcept nogil:
     """What ``Limits.scopes`` limits."""
     return scopes.frames.count + scopes.chains.count + scopes.contexts.count \
@@ -146,18 +205,18 @@ cdef uint32_t _kept(
 
 # --------------------------------------------------------------------------- roles
 
-cdef uint8_t* _role_of(uint8_t** table, uint32_t* room, uint32_t index) noexcept nogil:
+cdef uint16_t* _role_of(uint16_t** table, uint32_t* room, uint32_t index) noexcept nogil:
     """The entry of a table that grows; NULL when memory is out."""
     cdef uint32_t size
-    cdef uint8_t* grown
+    cdef uint16_t* grown
     if index >= room[0]:
         size = room[0] * 2 if room[0] else 256
         while size <= index:
             size *= 2
-        grown = <uint8_t*>realloc(table[0], size)
+        grown = <uint16_t*>realloc(table[0], size * sizeof(uint16_t))
         if grown == NULL:
             return NULL
-        memset(grown + room[0], 0, size - room[0])
+        memset(grown + room[0], 0, (size - room[0]) * sizeof(uint16_t))
         table[0] = grown
         room[0] = size
     return table[0] + index
@@ -174,26 +233,29 @@ cdef inline uint8_t _terminal_roles(Engine* engine, uint32_t terminal) noexcept 
 cdef uint32_t state_roles(Engine* engine, state_t state) noexcept nogil:
     """The roles of the terminals that a lexer state holds."""
     cdef Scopes* scopes = engine.scopes
-    cdef uint8_t* known = _role_of(&scopes.state_roles, &scopes.state_room, state)
+    cdef uint16_t* known = _role_of(&scopes.state_roles, &scopes.state_room, state)
     cdef const uint32_t* words = engine.lexer.vectors.entries[state].words
     cdef uint32_t i
-    cdef uint8_t roles = ROLE_KNOWN
+    cdef uint16_t roles = ROLE_KNOWN
     if known == NULL:
         fault_set(&engine.fault, FAULT_MEMORY)
         return 0
     if not known[0]:
         for i in range(0, engine.lexer.vectors.entries[state].length, 2):
             roles |= _terminal_roles(engine, words[i])
+            if scopes.finite and scopes.endless[words[i]] \
+                    and residual_is_endless(&engine.lexer.rx, words[i + 1]):
+                roles |= ROLE_LASTING
         known[0] = roles
     return known[0]
 
 
 cdef uint32_t set_roles(Engine* engine, set_t terminals) noexcept nogil:
     cdef Scopes* scopes = engine.scopes
-    cdef uint8_t* known = _role_of(&scopes.set_roles, &scopes.set_room, terminals)
+    cdef uint16_t* known = _role_of(&scopes.set_roles, &scopes.set_room, terminals)
     cdef const uint32_t* words = engine.lexer.sets.entries[terminals].words
     cdef uint32_t i
-    cdef uint8_t roles = ROLE_KNOWN
+    cdef uint16_t roles = ROLE_KNOWN
     if known == NULL:
         fault_set(&engine.fault, FAULT_MEMORY)
         return 0
@@ -315,9 +377,12 @@ cdef uint32_t place_store(Engine* engine, Place* place) noexcept nogil:
             place.text + place.chained, place.pending - place.chained
         )
         place.chained = place.pending
-    if length and not flags & FRAME_INSIDE:
+    if length:
         roles = state_roles(engine, place.state)
-        if not (roles & ROLE_DISTINCT or (roles & ROLE_OPEN and flags & FRAME_UNIQUE)):
+        if flags & FRAME_INSIDE:
+            if not roles & (ROLE_PLAIN | ROLE_DISTINCT):
+                length = 0  # white space, which is no part of the text
+        elif not (roles & ROLE_DISTINCT or (roles & ROLE_OPEN and flags & FRAME_UNIQUE)):
             length = 0
     return _pack(
         engine, &scopes.contexts, place.frame, place.chain, <uint32_t>length,
@@ -335,7 +400,10 @@ cdef uint32_t _frame(
     words[1] = texts
     words[2] = flags
     words[3] = begin
-    words[4] = 0 if parent == NONE else frame_words(engine.scopes, parent)[4] + 1
+    words[4] = 0
+    if parent != NONE:
+        words[2] |= frame_words(engine.scopes, parent)[2] & FRAME_HELD
+        words[4] = frame_words(engine.scopes, parent)[4] + 1
     return _kept(engine, &engine.scopes.frames, words, FRAME_WORDS)
 
 
@@ -386,6 +454,12 @@ cdef uint32_t _with_text(
         return frame
     if scopes.finite and not flags & FRAME_TIGHT and _is_tight(engine, texts, data, length):
         flags |= FRAME_TIGHT
+    if scopes.spans[0] == NULL and not scopes_ask(engine):
+        return frame
+    if scopes.quick and texts_contain(
+        &scopes.spans[0].held, scopes.spans[0].held_texts, data, length
+    ):
+        flags |= FRAME_HELD
     return _frame(engine, words[0], texts, flags, words[3])
 
 
@@ -487,7 +561,7 @@ cdef bint _can_end_well(Engine* engine, const Place* place) noexcept nogil:
     cdef const uint32_t* words = engine.lexer.vectors.entries[place.state].words
     cdef uint32_t i
     cdef TextCursor cursor
-    if roles & ROLE_PLAIN or (roles & ROLE_SKIP and not place.fresh):
+    if roles & (ROLE_PLAIN | ROLE_LASTING) or (roles & ROLE_SKIP and not place.fresh):
         return True
     if place.fresh and (
         row_accepts(&engine.parser, place.row) or row_takes_tokens(&engine.parser, place.row)
@@ -562,6 +636,28 @@ cdef bint place_is_tracked(Engine* engine, const Place* place) noexcept nogil:
                 return True
         frame = frame_words(scopes, frame[0])
     return False
+
+
+cdef void place_siblings(Engine* engine, const Place* place, uint32_t* bits) noexcept nogil:
+    """Set the bytes (8 words) with which the text of some tracked scope goes on as a sibling's."""
+    cdef Scopes* scopes = engine.scopes
+    cdef const uint32_t* frame = frame_words(scopes, place.frame)
+    cdef size_t end = place.size
+    cdef uint8_t bytes[256]
+    cdef uint32_t i
+    cdef TextCursor cursor
+    if not state_roles(engine, place.state) & (ROLE_PLAIN | ROLE_DISTINCT):
+        end = place.pending  # white space, if anything
+    memset(bits, 0, 8 * sizeof(uint32_t))
+    while frame[2] & FRAME_INSIDE:
+        if frame[2] & FRAME_TRACKED:
+            cursor = texts_after(
+                &scopes.texts, frame_words(scopes, frame[0])[1], place.text + frame[3],
+                end - frame[3]
+            )
+            for i in range(texts_branches(&scopes.texts, &cursor, bytes)):
+                bits[bytes[i] >> 5] |= <uint32_t>1 << (bytes[i] & 31)
+        frame = frame_words(scopes, frame[0])
 
 
 cdef bint place_accepts(Engine* engine, const Place* place) noexcept nogil:
@@ -778,6 +874,10 @@ cdef bint scopes_accept(
     Engine* engine, row_t row, state_t state, bint fresh, uint32_t context
 ) noexcept nogil:
     """Whether the text up to an entry is complete."""
+    if fresh:
+        return row_accepts(&engine.parser, row)
+    if engine.lexer.states[state].accept == NO_SET:
+        return False
     place_load(engine, &engine.scopes.places[0], row, state, fresh, context)
     return place_accepts(engine, &engine.scopes.places[0])
 

@@ -81,7 +81,7 @@ cdef int step_advance(
     fitting = _move(program, step, token, &cut)
     if cut and fitting < 0:
         # Allowed only if every token cuts a derivation off.
-        _fill(program, &before, scratch)
+        _fill(program, &before, _is_idle(program, &before), scratch)
         if not (scratch[token >> 6] >> (token & 63)) & 1:
             return 0
     return fitting
@@ -299,8 +299,11 @@ cdef void _add_eog(const Program* program, uint64_t* bits, bint accepts) noexcep
             bits[program.eog[i] >> 6] |= <uint64_t>1 << (program.eog[i] & 63)
 
 
-cdef void _fill(const Program* program, const Step* step, uint64_t* bits) noexcept nogil:
-    """Write the mask of ``step``. ``bits`` may be half written on a fault."""
+cdef void _fill(
+    const Program* program, const Step* step, bint idle, uint64_t* bits
+) noexcept nogil:
+    """Write the mask of ``step``, ``idle`` if scopes take nothing from it. ``bits`` may be half
+    written on a fault."""
     cdef Engine* engine = program.engine
     cdef Step after = step[0]
     cdef row_t row = step.row, tokens
@@ -322,7 +325,7 @@ cdef void _fill(const Program* program, const Step* step, uint64_t* bits) noexce
     if engine.fault.code:
         return
     engine_fill(engine, row, state, bits)
-    if state != DEAD and engine.fault.code == 0 and not _is_idle(program, step):
+    if state != DEAD and engine.fault.code == 0 and not idle:
         scopes_filter(
             engine, row, step.state & STATE, step.state & FRESH != 0, step.context, bits
         )
@@ -428,9 +431,10 @@ cdef void step_mask(
     cdef Engine* engine = program.engine
     cdef size_t words = mask_words(program)
     # What may fail must not be seen half done: then the mask is made in the scratch.
+    cdef bint idle = _is_idle(program, step)
     cdef bint direct = words % 2 == 0 and <size_t>out % 8 == 0 and engine.token_sets.ids == NULL \
-        and engine.parser.limits == NULL and _is_idle(program, step)
-    _fill(program, step, <uint64_t*>out if direct else scratch)
+        and engine.parser.limits == NULL and idle
+    _fill(program, step, idle, <uint64_t*>out if direct else scratch)
     if not direct and engine.fault.code == 0:
         memcpy(out, scratch, words * 4)
 

@@ -5,35 +5,38 @@ from libc.stdint cimport uint8_t, uint32_t
 
 from llgx._trie cimport Spans, TablePool
 
+cdef enum:
+    SPAN_FIRST = 1       # in Spans.kinds
+    SPAN_LAST = 2
+    LONG_SPANS = 2048    # tokens up to which they are listed
+
 cdef const Spans* spans_of(
     TablePool* pool, const uint32_t* first, const uint32_t* last, bint single
 ) noexcept nogil
+cdef void spans_free(Spans* spans) noexcept nogil
 
 
 cdef inline const uint8_t* spans_text(
-    const Spans* spans, uint32_t place, uint32_t* length
+    const uint32_t* ends, uint32_t count, uint32_t place, uint32_t* length
 ) noexcept nogil:
-    """The text of the token at a place of the list. It is kept with the list, since looking it up
-    in the vocabulary would be a miss of the cache for each token."""
-    cdef const uint32_t* ends = spans.tokens + spans.count
+    """The text at a place of a list of so many. It is kept with the list, since looking it up in
+    the vocabulary would be a miss of the cache for each token."""
     cdef uint32_t begin = ends[place - 1] if place else 0
     length[0] = ends[place] - begin
-    return <const uint8_t*>(ends + spans.count) + begin
+    return <const uint8_t*>(ends + count) + begin
 
 
 cdef inline bint spans_hold(
-    const uint32_t* first, const uint32_t* last, bint single, const uint8_t* text, uint32_t length
+    const Spans* spans, const uint8_t* text, uint32_t length
 ) noexcept nogil:
     """Whether a whole lexeme of such a kind may be in ``text``."""
-    cdef uint32_t i
-    cdef uint8_t byte
-    cdef bint begun = False
-    for i in range(length):
-        byte = text[i]
-        if single and (first[byte >> 5] >> (byte & 31)) & 1:
-            begun = True
-        if begun and (last[byte >> 5] >> (byte & 31)) & 1:
+    cdef uint32_t i = 0
+    while i < length and not spans.kinds[text[i]] & SPAN_FIRST:
+        i += 1
+    if not spans.single:
+        i += 1
+    while i < length:
+        if spans.kinds[text[i]] & SPAN_LAST:
             return True
-        if (first[byte >> 5] >> (byte & 31)) & 1:
-            begun = True
+        i += 1
     return False

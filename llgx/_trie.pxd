@@ -8,6 +8,7 @@ from cpython.pythread cimport PyThread_type_lock
 from llgx._lexer cimport LEAD_COUNT, LoopKey
 from llgx._memory cimport Interner, Map, Words
 from llgx._regex cimport LEVELS
+from llgx._texts cimport Texts, texts_t
 
 cdef enum:
     MAX_NODES = 1 << 24  # of one trie: a child is packed into 32 bits
@@ -103,12 +104,24 @@ cdef struct PlanPool:    # see ``_shared.pyx``
     uint32_t free_places # of ``plans``
     size_t bytes         # of all plans
     size_t limit
+
 cdef struct Spans:       # see ``_spans.pyx``
     uint32_t first[8]
     uint32_t last[8]
+    uint8_t kinds[256]   # by byte: in which of the two it is
     bint single
-    uint32_t* tokens
-    uint32_t count
+    uint64_t* bits
+    uint32_t count       # how many they are; if they are many, some number beyond that
+    uint32_t* tokens     # the same in the order of the trie, where the text of each ends, and all
+                         # texts one after the other; NULL if they are many
+    uint32_t* tails      # what comes after a byte of ``last`` in them: as ``tokens``, sorted, the
+                         # tokens left out; NULL where that was not asked for
+    uint32_t tail_count
+    bint knows           # of the rest
+    Texts held           # the lexemes that they may hold
+    texts_t held_texts
+    uint32_t* repeats[2] # like ``tokens``: those that may hold two equal ones, and those that may
+    uint32_t repeat_counts[2]  # hold one behind the end of another
     Spans* next
 
 cdef struct Classes:     # see ``_classes.pyx``

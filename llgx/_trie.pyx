@@ -41,6 +41,7 @@ from llgx._memory cimport (
     NONE, Words, interner_bytes, interner_free, map_free, words_free, words_push,
 )
 from llgx._regex cimport LEVELS
+from llgx._spans cimport spans_free
 from llgx._suffixes cimport splits_free, table_splits, table_suffixes
 
 from llgx.errors import VocabularyError
@@ -588,8 +589,7 @@ cdef class TokenTrie:
         classes_free(&self.pool)
         while spans != NULL:
             self.pool.spans = spans.next
-            free(spans.tokens)
-            free(spans)
+            spans_free(spans)
             spans = self.pool.spans
         trie_free(&self.pool.trie)
         for i in range(self.pool.level_count):

@@ -86,6 +86,7 @@ class Shortcuts:
                           from the state without them.
     ``twin_masks``        make the mask of a state with complements from that of its twin.
     ``endless_states``    a string that any character goes on allows all tokens without a quote.
+    ``held_texts``        where no sibling is whole in any token of the vocabulary, look for none.
     ``long_tokens_apart``  a counter that only the longest tokens can count to its end is one for
                           them alone.
     ``saturated_intersections``  a counter far from its end says nothing beside a pattern.
@@ -102,6 +103,7 @@ class Shortcuts:
     twin_states: bool = True
     twin_masks: bool = True
     endless_states: bool = True
+    held_texts: bool = True
     long_tokens_apart: bool = True
     saturated_intersections: bool = True
     common_regexes: bool = True

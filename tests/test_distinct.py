@@ -21,7 +21,7 @@ from llgx.ir import (
     Terminal,
     TerminalRef,
 )
-from llgx.limits import Limits
+from llgx.limits import Limits, Shortcuts
 from tests import campaign, reference_matcher, strategies
 from tests.campaign import Walk, compare_walk
 from tests.reference import ReferenceGrammar, TooWideError
@@ -204,6 +204,57 @@ def test_pairs_that_could_only_be_pairs_again(vocabulary: llgx.Vocabulary) -> No
 # ------------------------------------------------------------------ matchers
 
 
+def test_white_space_in_an_item_is_one_place() -> None:
+    """However much of it a token holds, and however often the mask is asked for."""
+    texts = [bytes((letter,)) for letter in b'{}[],:ab"1']
+    texts += [b" " * count for count in range(1, 60)]
+    texts += [b" " * count + b'"' for count in range(1, 30)]
+    vocabulary = llgx.Vocabulary.from_tokens([*texts, b""], eog=[len(texts)])
+    compiled = llgx.Grammar.from_ir(json_like(spaces=True)).compile(vocabulary)
+    matcher = llgx.Matcher(compiled)
+    for byte in b'[{"a":1},{"a":':
+        matcher.consume(texts.index(bytes((byte,))))
+    scopes = compiled.stats()["scopes"]
+    allowed = matcher.allowed_tokens()
+    assert allowed == [token for token in range(len(texts)) if matcher.allows(token)]
+    assert [texts[token] for token in allowed][:3] == [b"{", b"[", b"1"]
+    assert len(allowed) == 3 + 59
+    assert compiled.stats()["scopes"] <= scopes + 10
+    assert matcher.allowed_tokens() == allowed
+
+
+def test_white_space_leads_nowhere() -> None:
+    """After the second ``"a"`` only ``}`` can follow, which makes the item one that there is. The
+    search for another way used to lose itself in white space, and to give up."""
+    terminals = [
+        Terminal("LIST", Literal(b"["), scope="open", unique=True),
+        Terminal("OPEN", Literal(b"{"), scope="open"),
+        Terminal("CLOSE", Literal(b"}"), scope="close", unique=True),
+        Terminal("END", Literal(b"]"), scope="close"),
+        Terminal("COMMA", Literal(b",")),
+        Terminal("WORD", sequence(b'"', Repeat(AB, 0, None), b'"')),
+        Terminal("SPACE", plus(Literal(b" "))),
+    ]
+    item = Production((TerminalRef(1), TerminalRef(5), TerminalRef(2)))
+    rules = [
+        Rule("start", [Production((TerminalRef(0), RuleRef(2), TerminalRef(3)))]),
+        Rule("item", [item]),
+        Rule(
+            "items",
+            [Production((RuleRef(1),)), Production((RuleRef(2), TerminalRef(4), RuleRef(1)))],
+        ),
+    ]
+    ir = GrammarIR(rules=rules, terminals=terminals, start=0, skip=[6])
+    texts = [bytes((letter,)) for letter in b'[{}],"ab ']
+    vocabulary = llgx.Vocabulary.from_tokens([*texts, b""], eog=[len(texts)])
+    matcher = llgx.Matcher(llgx.Grammar.from_ir(ir).compile(vocabulary))
+    for byte in b'[{"a"},{"a':
+        matcher.consume(texts.index(bytes((byte,))))
+    assert [texts[token] for token in matcher.allowed_tokens()] == [b"a", b"b"]
+    matcher.consume(texts.index(b"b"))
+    assert [texts[token] for token in matcher.allowed_tokens()] == [b'"', b"a", b"b"]
+
+
 def test_steps_can_be_taken_back(vocabulary: llgx.Vocabulary) -> None:
     matcher = matcher_of(json_like(), vocabulary)
     assert matcher.try_consume(b'{"a":1,"a"') == 9
@@ -289,6 +340,109 @@ def test_small_domains(name: str) -> None:
     tokens = TokenSet((*texts, b"</s>"), eog=(len(texts),))
     for seed in range(6):
         compare_walk(Walk(seed, ir, tokens, steps=30))
+
+
+# No scope is unique and no domain is finite: what may be refused is known by the texts that tokens
+# hold whole.
+ENDLESS = json_like(unique=False, item=plus(AB))
+ENDLESS_KEYS = json_like(unique=False)
+ENDLESS_KEYS.terminals[7] = Terminal("ITEM", INTEGER)  # items may repeat
+
+
+@pytest.mark.parametrize("name", ["keys and items", "keys"])
+def test_tokens_that_hold_whole_keys(name: str) -> None:
+    ir = ENDLESS if name == "keys and items" else ENDLESS_KEYS
+    rng = random.Random(name)
+    number = b"a" if name == "keys and items" else b"1"
+    parts = [b'"a"', b'""', b'"b"', b'"', b"a", b":", b"{", b"}", b"[", b"]", b",", number]
+    parts += [b":" + number + b","]
+    texts = [bytes((letter,)) for letter in sorted(set(b'{}[],:ab"12'))]
+    texts += [b"".join(rng.choices(parts, k=rng.randint(2, 6))) for _ in range(120)]
+    texts = list(dict.fromkeys(texts))
+    tokens = TokenSet((*texts, b"</s>"), eog=(len(texts),))
+    assert sum(compare_walk(Walk(seed, ir, tokens, steps=25)) for seed in range(8)) > 80
+
+
+@pytest.mark.parametrize("held_texts", [True, False])
+@pytest.mark.parametrize(
+    ("before", "token", "allowed"),
+    [
+        ('{"a":1,', '"a":', False),
+        ('{"a":1,', '"b":', True),
+        ('{"b":1,', '"b":1,"a":', False),
+        ("{", '"a":1,"a":', False),
+        ("{", '"a":1,"b":', True),
+        ('{"', 'a":1,"a":', False),
+        ('{"', 'a":1,"b":', True),
+        ('{"x', 'a":1,"a":', True),
+        ('{"x', '":{"a":1,"a":', False),
+        ('{"a":{"c":1', '},"a":', False),
+        ('{"a":{"c":1', '},"c":', True),
+        ('{"c":{"a":{', '}},"a":', True),
+        ('{"a":1,"c":{"d":{', '}},"a":', False),
+        ("[a", ",b,ab,", True),
+        ("[a", ",a,", False),
+        ("[a", "b,ab,", False),
+        ("[a", "b,a,", True),
+        ("[", "a,b,a,", False),
+        ("[", "a,b,a", True),
+        ("[a,[", "],a,", False),
+        ("[b,[", "],a,", True),
+    ],
+)
+def test_what_a_token_holds_whole(held_texts: bool, before: str, token: str, allowed: bool) -> None:
+    texts = [bytes((letter,)) for letter in sorted(set(b'{}[],:abcdx"1'))]
+    texts += [token.encode(), b""]
+    vocabulary = llgx.Vocabulary.from_tokens(texts, eog=[len(texts) - 1])
+    shortcuts = Shortcuts(held_texts=held_texts)
+    grammar = llgx.Grammar.from_ir(ENDLESS if before[0] == "[" else ENDLESS_KEYS)
+    matcher = llgx.Matcher(grammar.compile(vocabulary, shortcuts=shortcuts))
+    for byte in before.encode():
+        matcher.consume(texts.index(bytes((byte,))))
+        matcher.allowed_tokens()
+    for _ in range(2):  # the second time from what is kept
+        assert (len(texts) - 2 in matcher.allowed_tokens()) is allowed
+
+
+@pytest.mark.parametrize("unique", [True, False])
+@pytest.mark.parametrize(
+    ("key", "before", "token", "allowed"),
+    [
+        # The scope around is used up: what closes the inner one may not ask for more.
+        ("a|b", "{a:1,b:{a:1", "},", False),
+        ("a|b", "{a:1,b:{a:1", "}}", True),
+        ("a|b", "{a:1,b:{a:1", ",b:{}},", False),
+        ("a|b", "{a:1,b:{a:1", ",b:{},", False),
+        ("a|b", "{a:1,b:{a:1", ",b:{}}", True),
+        ("a|b", "{a:1,b:{", "}}", True),
+        ("a|b", "{a:1,b:{", "},", False),
+        ("a|b", "{a:{b:{a:1,b:{", "}},", True),
+        ("a|b", "{b:1,a:{b:{a:1,b:{", "}},", True),
+        ("a|b", "{b:1,a:{b:{a:1,b:{", "}}},", False),
+        # The key in progress is the last one that there is.
+        ("quoted", '{"":1,"a":1,"b', '":1,', False),
+        ("quoted", '{"":1,"a":1,"b', '":1}', True),
+        ("quoted", '{"":1,"a":1,"', 'b":1,', False),
+        ("quoted", '{"":1,"a":1,"', 'b":{"', True),
+        ("quoted", '{"":1,"b', '":1,', True),
+        ("quoted", '{"":1,"b', '":1,"b', False),
+        ("quoted", '{"":1,"b', '":1,"a":1,', False),
+        ("quoted", '{"":1,"b', '":1,"a', True),
+    ],
+)
+def test_what_a_token_uses_up(
+    key: str, before: str, token: str, allowed: bool, unique: bool
+) -> None:
+    regex = either(b"a", b"b") if key == "a|b" else sequence(b'"', Repeat(AB, 0, 1), b'"')
+    grammar = llgx.Grammar.from_ir(json_like(key=regex, unique=unique))
+    texts = [bytes((letter,)) for letter in sorted(set(b'{}[],:ab"1'))]
+    texts += [token.encode(), b""]
+    vocabulary = llgx.Vocabulary.from_tokens(texts, eog=[len(texts) - 1])
+    matcher = llgx.Matcher(grammar.compile(vocabulary))
+    for byte in before.encode():
+        matcher.consume(texts.index(bytes((byte,))))
+    for _ in range(2):  # the second time from what is kept
+        assert (len(texts) - 2 in matcher.allowed_tokens()) is allowed
 
 
 def test_a_role_that_is_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
