@@ -38,7 +38,7 @@ from llgx.json_schema.normal import ArrayGroup, pointer_of
 from llgx.json_schema.numbers import NumberSet
 from llgx.json_schema.references import Scope, dialect_for, find_local
 from llgx.json_schema.report import Report
-from llgx.json_schema.style import KEPT_KEYS as _KEPT_KEYS
+from llgx.json_schema.style import KEPT_KEYS as _KEPT_KEYS, literal_name
 
 
 class NotPlain(Exception):
@@ -47,6 +47,8 @@ class NotPlain(Exception):
 
 cdef enum:
     SHOWN = 50               # characters of a key; of longer ones messages show a part
+    MOST_SHOWN = 4           # strings of a list
+    KEPT_BOUNDS = 1024       # terminals of one style
     SHOWN_TYPES = 4          # references within one another that a type is looked for behind
     DEEPEST = 100            # schemas within one another; each takes a few hundred bytes of stack
     # What the types of a schema may be.
@@ -107,6 +109,7 @@ cdef class _Plain:
     cdef dict refs               # terminals by identity, as Emitter._refs
     cdef dict keys, next_keys    # symbols of keys, by name
     cdef dict kept_keys          # of the style, as its string_body and key_parts
+    cdef dict kept_bounds        # terminals of constrained scalars by their keywords, of the style
     cdef object string_body
     cdef tuple key_parts
     cdef dict choices            # symbols of lists of strings
@@ -115,6 +118,7 @@ cdef class _Plain:
     cdef dict targets            # contents by reference
     cdef dict done               # symbols by identity of the contents; None: under way
     cdef list needs              # pairs of targets: the first has no value without the second
+    cdef bint is_old             # whether the dialect is draft 4
     cdef int moved               # how many resources of their own are around what is under way
     cdef object current          # identity of the target under way
     cdef set unknown             # keywords that the dialect has no meaning for
@@ -130,6 +134,7 @@ cdef class _Plain:
         self.report = Report(options.records)
         self.dialect = dialect_for(document.contents, _dialects.DEFAULT, {})
         self.known = self.dialect.keywords
+        self.is_old = self.dialect.draft == 4
         self.id_keyword = self.dialect.id_keyword
         self.scope = None
         self.unknown = set()
@@ -140,6 +145,7 @@ cdef class _Plain:
         self.refs = {}
         self.keys = {}
         self.kept_keys = style.keys
+        self.kept_bounds = style.bounds
         self.string_body = style.string_body
         self.key_parts = style.key_parts
         self.next_keys = {}
@@ -645,6 +651,12 @@ cdef class _Plain:
 
     cdef object _number(self, dict value, place, int types):
         """The symbol of the numbers; None if they are not plain."""
+        cdef tuple key = self._number_key(value, types)
+        cdef PyObject* kept
+        if key is not None:
+            kept = PyDict_GetItem(self.kept_bounds, key)
+            if kept != NULL:
+                return self._ref(<object>kept)
         numbers = _constraints.number_set(self, value, place, self._scope())
         if not types & NUMBER_TYPE:
             numbers = NumberSet.INTEGERS.meet(numbers)
@@ -654,10 +666,41 @@ cdef class _Plain:
             return None
         if numbers.is_empty():
             raise NotPlain
-        return self._ref(self.style.number_of(numbers))
+        return self._ref(self._kept(key, self.style.number_of(numbers)))
+
+    cdef tuple _number_key(self, dict value, int types):
+        """What the numbers depend on, where all of it is plain integers; else None."""
+        cdef tuple key
+        if "format" in value:
+            return None
+        if self.is_old and ("exclusiveMinimum" in value or "exclusiveMaximum" in value):
+            return None
+        key = (
+            value.get("minimum", _NOTHING), value.get("maximum", _NOTHING),
+            value.get("exclusiveMinimum", _NOTHING), value.get("exclusiveMaximum", _NOTHING),
+            value.get("multipleOf", _NOTHING), types & NUMBER_TYPE,
+        )
+        for bound in key:
+            if bound is not _NOTHING and type(bound) is not int:
+                return None
+        return key
+
+    cdef object _kept(self, tuple key, terminal):
+        """``terminal``, which is the one for ``key`` from now on."""
+        if key is not None:
+            if len(self.kept_bounds) >= KEPT_BOUNDS:
+                self.kept_bounds.clear()
+            self.kept_bounds[key] = terminal
+        return terminal
 
     cdef object _string(self, dict value, place):
         """The symbol of the strings; None if they are not plain."""
+        cdef tuple key = self._string_key(value)
+        cdef PyObject* kept
+        if key is not None:
+            kept = PyDict_GetItem(self.kept_bounds, key)
+            if kept != NULL:
+                return self._ref(<object>kept)
         strings = _constraints.string_set(self, value, place, self._scope())
         if strings.is_any:
             return self._ref(self.style.string)
@@ -665,7 +708,19 @@ cdef class _Plain:
             return None
         if strings.is_empty():
             raise NotPlain
-        return self._ref(self.style.string_of(strings))
+        return self._ref(self._kept(key, self.style.string_of(strings)))
+
+    cdef tuple _string_key(self, dict value):
+        """What the strings depend on, where that is lengths and a pattern; else None."""
+        if "format" in value:
+            return None
+        low, high = value.get("minLength", _NOTHING), value.get("maxLength", _NOTHING)
+        pattern = value.get("pattern", _NOTHING)
+        if (low is not _NOTHING and type(low) is not int) \
+                or (high is not _NOTHING and type(high) is not int) \
+                or (pattern is not _NOTHING and type(pattern) is not str):
+            return None
+        return (low, high, pattern)
 
     cdef object _scope(self):
         if self.scope is None:
@@ -693,8 +748,24 @@ cdef class _Plain:
         key = tuple(sorted(set(values)))
         made = self.choices.get(key)
         if made is None:
-            made = self.choices[key] = self._ref(self.style.choice(key))
+            made = self.choices[key] = self._ref(self._choice(key))
         return made
+
+    cdef object _choice(self, tuple values):
+        """As Style.choice."""
+        cdef list words = []
+        cdef str word
+        if self.key_parts is None:
+            return self.style.choice(values)
+        for word in values:
+            if not _is_simple(word):
+                return self.style.choice(values)
+            word = '"' + word + '"'
+            words.append(literal_of(word.encode("ascii")))
+        shown = literal_name(['"' + word + '"' for word in values[: MOST_SHOWN + 1]])
+        return terminal_of(
+            shown, words[0] if len(words) == 1 else Alternation(tuple(words)), False
+        )
 
     # Arrays
 
@@ -705,8 +776,10 @@ cdef class _Plain:
             items = value.get("items", True)
             if type(items) is list:
                 return None
-            low = _constraints.count_of(self, value, "minItems", place, 0) or 0
-            high = _constraints.count_of(self, value, "maxItems", place, None)
+            if "minItems" in value:
+                low = _constraints.count_of(self, value, "minItems", place, 0)
+            if "maxItems" in value:
+                high = _constraints.count_of(self, value, "maxItems", place, None)
             if high is not None and low > high:
                 raise NotPlain
             unique = value.get("uniqueItems", False)
@@ -955,4 +1028,6 @@ def compile_plain(document, options, style, limits):
     if plain.translator is not None:
         unknown |= plain.translator.unknown
         warnings = plain.emitter.warnings
-    return plain, start, [*misspelt(document, plain.dialect, unknown), *warnings], plain.report
+    if unknown:
+        warnings = [*misspelt(document, plain.dialect, unknown), *warnings]
+    return plain, start, warnings, plain.report

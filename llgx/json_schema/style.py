@@ -133,7 +133,9 @@ class Style:
             self.string_body = any_string.items[1]
         # Keys by name, and whether a comma is before them and a colon after them.
         self.keys: dict[tuple[str, bool, bool], ir.Terminal] = {}
+        # Constrained scalars by the set, and by the values of their keywords.
         self._scalars: dict[StringSet | NumberSet, ir.Terminal] = {}
+        self.bounds: dict[tuple[object, ...], ir.Terminal] = {}
 
     @staticmethod
     def of(options: Options) -> Style:
