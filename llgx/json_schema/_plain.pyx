@@ -11,8 +11,9 @@ Invariant: the language is the one that translation, algebra and emission give, 
 the same but for their numbers and for parts that both ways have made: see
 :mod:`llgx.json_schema.emit_objects` and :mod:`llgx.json_schema.emit_arrays` for how they are laid
 out. (A handle that is met with something is another schema than what comes out, even where that
-has the same values: what would be one cell of names may then be two.) Where that is not certain, or something is wrong with the schema, ``NotPlain`` is raised,
-and the document goes the long way from the start, which also finds the words for what is wrong.
+has the same values: what would be one cell of names may then be two.) Where that is not certain, or
+something is wrong with the schema, ``NotPlain`` is raised, and the document goes the long way from
+the start, which also finds the words for what is wrong.
 
 Schemas of equal content are one rule. What requires itself has no value: of references, it is kept
 in mind which part cannot do without which other; of handles, it is looked at in the end whether
