@@ -33,7 +33,7 @@ from llgx._engine cimport (
 from llgx._exact cimport exact_new
 from llgx._flat cimport Flat, flat_read
 from llgx._mask cimport engine_begin, engine_free, engine_init
-from llgx._ir cimport Terminal
+from llgx._ir cimport Rule, Terminal
 from llgx._lower cimport raise_fault, regex_lower
 from llgx._memory cimport NONE, Fault
 from llgx._parameters cimport Cond, Expr
@@ -298,7 +298,7 @@ cdef class CompiledGrammar:
         if self.has_special:
             tokens = self._resolve_tokens(ir, {at for at in range(count) if is_used[at] & 1})
         for at in range(count):
-            if is_used[at] and at not in tokens:
+            if is_used[at] and not (self.has_special and at in tokens):
                 order.append(at)
         self._lower_terminals(ir, terminals, order, is_empty, is_nullable, is_lowered)
         for at in tokens:
@@ -477,11 +477,13 @@ cdef class CompiledGrammar:
 
     cdef int _lay_out_rules(self, ir, Flat flat, list reached) except -1:
         """Keep what rules are called and what hosts may sample with in them."""
-        cdef Py_ssize_t at
-        cdef list rules = ir.rules
-        self.rule_names = [
-            rules[index].name if index < len(rules) else "" for index in reached
-        ] + [""]
+        cdef Py_ssize_t at, count
+        cdef list rules = ir.rules, names = []
+        count = len(rules)
+        for at in reached:
+            names.append((<Rule>rules[at]).name if at < count else "")
+        names.append("")
+        self.rule_names = names
         if not flat.has_limits and not flat.has_extras:
             return 0
         for at, index in enumerate(reached):

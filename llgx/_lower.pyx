@@ -147,7 +147,10 @@ cdef node_t _lower_remainder(Regex* rx, object tree) except? 0:
 
 
 cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0:
-    """The node of an ``llgx.ir`` tree. Linear in the tree; equal literals share their text."""
+    """The node of an ``llgx.ir`` tree. Linear in the tree; equal literals share their text.
+
+    What is found is kept in ``memo``, but for whole trees (``depth`` 0), of which few come twice.
+    """
     cdef node_t node
     cdef size_t base
     cdef uint32_t bits[8]
@@ -213,5 +216,6 @@ cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0:
         node = substring_lower(rx, (<Substring>tree).pieces)
     else:
         raise TypeError(f"not a regex tree: {tree!r}")
-    memo[place] = (node, tree)
+    if depth:
+        memo[place] = (node, tree)
     return node

@@ -48,6 +48,7 @@ class NotPlain(Exception):
 
 
 cdef enum:
+    KEPT_DIALECTS = 64
     SHOWN_TYPES = 4          # references within one another that a type is looked for behind
     DEEPEST = 100            # schemas within one another; each takes a few hundred bytes of stack
     MOST_NESTED = 8          # parts that are translated inside one another
@@ -88,6 +89,23 @@ cdef frozenset _NOT_PLAIN = frozenset((
 cdef tuple _NOTHING = ()
 
 
+cdef dict _kept_dialects = {}    # by the texts of $schema
+
+
+cdef object _dialect_of(object contents):
+    """The dialect of a document, no others being given."""
+    cdef object uri = contents.get("$schema") if type(contents) is dict else None
+    if type(uri) is not str:
+        return _dialects.DEFAULT
+    found = _kept_dialects.get(uri)
+    if found is None:
+        found = dialect_for(contents, _dialects.DEFAULT, {})
+        if len(_kept_dialects) >= KEPT_DIALECTS:
+            _kept_dialects.clear()
+        _kept_dialects[uri] = found
+    return found
+
+
 @cython.final
 cdef class _Plain(PlainRules):
     """One document on its way."""
@@ -115,12 +133,12 @@ cdef class _Plain(PlainRules):
     cdef dict parts              # handles of members and items by their symbols
 
     def __init__(self, document, options, limits, style, defers, merged):
-        PlainRules.__init__(self, style, merged)
+        self.begin(style, merged)
         self.document = document
         self.options = options
         self.limits = limits
         self.report = Report(options.records)
-        self.dialect = dialect_for(document.contents, _dialects.DEFAULT, {})
+        self.dialect = _dialect_of(document.contents)
         self.known = self.dialect.keywords
         self.is_old = self.dialect.draft == 4
         self.id_keyword = self.dialect.id_keyword

@@ -20,6 +20,7 @@ cdef class PlainRules:
     cdef object emitter          # of what is not plain; None until there is such
     cdef bint merged
 
+    cdef int begin(self, style, bint merged) except -1
     cdef object ref_of(self, terminal)
     cdef RuleRef new_rule(self)
     cdef int add(self, RuleRef reference, tuple symbols) except -1

@@ -1,12 +1,10 @@
 from collections.abc import Iterable
 
 from llgx import ir
-from llgx.json_schema.style import Style
 
 class PlainRules:
     rules: list[ir.Rule]
     terminals: list[ir.Terminal]
-    def __init__(self, style: Style, merged: bool) -> None: ...
     @property
     def comma(self) -> tuple[ir.Symbol, ...]: ...
     def ref(self, terminal: ir.Terminal) -> ir.TerminalRef: ...

@@ -42,7 +42,8 @@ cdef class PlainRules:
     Where keys are not ``merged``, their colons are lexemes of their own, as Emitter.merged says.
     """
 
-    def __init__(self, style, merged):
+    cdef int begin(self, style, bint merged) except -1:
+        """Begin without rules."""
         self.style = style
         self.merged = merged
         self.rules = []
@@ -62,6 +63,7 @@ cdef class PlainRules:
         self.close_object = self.ref_of(style.close_object)
         self.open_array = self.ref_of(style.open_array)
         self.close_array = self.ref_of(style.close_array)
+        return 0
 
     # What emit_arrays asks of an emitter
 
