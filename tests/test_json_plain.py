@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import gzip
 import json
 import random
@@ -308,6 +310,20 @@ def test_warnings_are_about_what_is_in_use() -> None:
     used = {"anyOf": [unique, {"type": "null"}]}
     assert len(compile_schema(used).warnings) > 0
     assert compile_schema(used).warnings == compile_schema(used, plain=False).warnings
+
+
+def test_nothing_is_left_to_the_garbage_collection() -> None:
+    """Of what reads a document off: what it has read, and the document itself."""
+    gc.collect()
+    gc.disable()
+    try:
+        for schema in (*_PLAIN.values(), _NOT_PLAIN["an empty part"]):
+            with contextlib.suppress(LlgxError):
+                compile_schema(schema)
+        left = [thing for thing in gc.get_objects() if type(thing).__name__ == "_Plain"]
+    finally:
+        gc.enable()
+    assert left == []
 
 
 def test_what_requires_itself_has_no_value() -> None:

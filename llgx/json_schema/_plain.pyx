@@ -814,6 +814,15 @@ cdef class _Plain(PlainRules):
             other.colon = self.ref_of(self.style.colon)
         return other._schema(value, place, False, 0, None)
 
+    cdef int let_go(self) except -1:
+        """Leave no circle that only a garbage collection would find."""
+        self.separate = None
+        if self.translator is not None:
+            self.translator.plain_parts = None
+        for part in self.parts.values():
+            part.let_go()
+        return 0
+
     cdef bint _is_deep(self, object value) except -1:
         """Whether it is worth while to have rules of ``value`` rather than a formula."""
         cdef int hops
@@ -877,16 +886,18 @@ def compile_plain(document, options, style, limits):
     ``style`` is that of ``options``, which ask for members in the order of the schema, for no lines
     and for no other documents.
     """
-    cdef _Plain plain = None
+    cdef _Plain plain
     for defers in (True, False):
+        plain = _Plain(document, options, limits, style, defers, True)
         try:
-            plain = _Plain(document, options, limits, style, defers, True)
             start = plain.compile()
             break
         except (NotPlain, LlgxError):
             # What was put off may be what makes it certain.
-            if plain.translator is None or not plain.parts:
+            if not plain.parts:
                 return None
+        finally:
+            plain.let_go()
     else:
         return None
     unknown = plain.unknown

@@ -279,3 +279,7 @@ class PlainPart(Schema):
     @parts.setter
     def parts(self, parts: tuple[Schema, ...]) -> None:
         self._found = parts
+
+    def let_go(self) -> None:
+        """Forget who made it: nothing is asked of it any more."""
+        del self.symbol, self._translate
