@@ -60,7 +60,7 @@ cdef inline void _split(Regex* rx, uint16_t* sizes, const uint32_t* bits) noexce
 
 cdef void regex_freeze_classes(Regex* rx) noexcept nogil:
     """Partition the bytes by the sets and literals built so far, further than before."""
-    cdef uint32_t i, byte
+    cdef uint32_t i, byte, left
     cdef node_t node
     cdef const uint32_t* words
     cdef uint16_t sizes[257]
@@ -86,12 +86,17 @@ cdef void regex_freeze_classes(Regex* rx) noexcept nogil:
                     alone[i] |= words[1 + i]
             else:
                 _split(rx, sizes, words + 1)
-    for byte in range(256):
-        if _has(alone, byte) and sizes[rx.classes[byte]] > 1:
-            sizes[rx.classes[byte]] -= 1
-            rx.classes[byte] = <uint8_t>rx.class_count
-            sizes[rx.class_count] = 1
-            rx.class_count += 1
+    for i in range(8):
+        left = alone[i]
+        byte = 32 * i
+        while left:
+            if left & 1 and sizes[rx.classes[byte]] > 1:
+                sizes[rx.classes[byte]] -= 1
+                rx.classes[byte] = <uint8_t>rx.class_count
+                sizes[rx.class_count] = 1
+                rx.class_count += 1
+            left >>= 1
+            byte += 1
     rx.classed = rx.nodes.count
     for byte in range(256):
         rx.sample[rx.classes[byte]] = <uint8_t>byte

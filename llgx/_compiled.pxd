@@ -48,12 +48,13 @@ cdef class CompiledGrammar:
     cdef int _load(self, ir, Flat flat) except -1
     cdef int _load_marked(
         self, ir, Flat flat, list terminals, list reached, uint8_t* is_used, uint8_t* is_empty,
-        uint8_t* is_nullable
+        uint8_t* is_nullable, uint8_t* is_lowered
     ) except -1
     cdef dict _resolve_tokens(self, ir, set terminals)
     cdef dict _common_trees(self, ir)
     cdef int _lower_terminals(
-        self, ir, list terminals, list order, uint8_t* is_empty, uint8_t* is_nullable
+        self, ir, list terminals, list order, uint8_t* is_empty, uint8_t* is_nullable,
+        uint8_t* is_lowered
     ) except -1
     cdef int _lower_tails(self, ir, list order, dict memo) except -1
     cdef int _lay_out_hidden(self, ir, list order) except -1

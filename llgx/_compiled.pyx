@@ -34,7 +34,7 @@ from llgx._engine cimport (
 from llgx._exact cimport exact_new
 from llgx._flat cimport Flat, flat_read
 from llgx._mask cimport engine_begin, engine_free, engine_init
-from llgx._ir cimport Terminal
+from llgx._ir cimport Rule, Terminal
 from llgx._lower cimport raise_fault, regex_lower
 from llgx._memory cimport NONE, Fault
 from llgx._parameters cimport Cond, Expr
@@ -45,10 +45,11 @@ from llgx._scopes cimport scopes_count, scopes_new
 from llgx._sequence cimport program_acquire, program_release
 
 from llgx import ir as _ir
-from llgx.arguments import check_type
+from llgx.arguments import check_limits, check_type
 from llgx.errors import GrammarError, LimitError
 from llgx.forks import held
-from llgx.limits import DEFAULT_LIMITS, Limits, Shortcuts
+from llgx.ir import GrammarIR
+from llgx.limits import DEFAULT_LIMITS
 from llgx.special_literals import special_literals
 from llgx.stops import expand_stops, without_tail
 from llgx.token_sets import resolve_tokens, special_names
@@ -80,13 +81,13 @@ cdef class CompiledGrammar:
     def __cinit__(self, ir, vocabulary, limits, shortcuts):
         cdef uint32_t index, size
         cdef Flat flat
-        check_type(ir, _ir.GrammarIR, "a description")
+        if type(ir) is not GrammarIR:
+            check_type(ir, GrammarIR, "a description")
         if not hasattr(vocabulary, "kept_for"):
             raise TypeError(
                 f"a grammar is compiled for a Vocabulary, not {type(vocabulary).__name__}"
             )
-        check_type(limits, Limits, "limits=")
-        check_type(shortcuts, Shortcuts, "shortcuts=")
+        check_limits(limits, shortcuts)
         self.vocabulary = vocabulary
         self.limits = limits
         self.shortcuts = shortcuts
@@ -252,16 +253,21 @@ cdef class CompiledGrammar:
         if marks == NULL:
             raise MemoryError
         try:
-            self._load_marked(ir, flat, terminals, reached, marks, marks + count, marks + 2 * count)
+            self._load_marked(
+                ir, flat, terminals, reached, marks, marks + count, marks + 2 * count,
+                marks + 3 * count,
+            )
         finally:
             free(marks)
-        self.warnings = (*ir.warnings, *special_literals(ir.literals, self.vocabulary))
+        self.warnings = tuple(ir.warnings)
+        if ir.literals:
+            self.warnings += tuple(special_literals(ir.literals, self.vocabulary))
         self.unenforced = tuple(ir.unenforced)
         return 0
 
     cdef int _load_marked(
         self, ir, Flat flat, list terminals, list reached, uint8_t* is_used, uint8_t* is_empty,
-        uint8_t* is_nullable
+        uint8_t* is_nullable, uint8_t* is_lowered
     ) except -1:
         """:meth:`_load` with room for marks by terminal."""
         cdef uint32_t count = <uint32_t>len(terminals), start = ir.start
@@ -295,9 +301,9 @@ cdef class CompiledGrammar:
         if self.has_special:
             tokens = self._resolve_tokens(ir, {at for at in range(count) if is_used[at] & 1})
         for at in range(count):
-            if is_used[at] and at not in tokens:
+            if is_used[at] and not (self.has_special and at in tokens):
                 order.append(at)
-        self._lower_terminals(ir, terminals, order, is_empty, is_nullable)
+        self._lower_terminals(ir, terminals, order, is_empty, is_nullable, is_lowered)
         for at in tokens:
             if not tokens[at]:
                 is_empty[at] = 1
@@ -389,13 +395,14 @@ cdef class CompiledGrammar:
         return common.memo.copy()
 
     cdef int _lower_terminals(
-        self, ir, list terminals, list order, uint8_t* is_empty, uint8_t* is_nullable
+        self, ir, list terminals, list order, uint8_t* is_empty, uint8_t* is_nullable,
+        uint8_t* is_lowered
     ) except -1:
-        """Set the lexer's terminals; mark those that are nullable and those with no longer match.
-        """
+        """Set the lexer's terminals, those in ``order``, and mark them; mark those that are
+        nullable and those with no longer match."""
         cdef dict memo = self._common_trees(ir)
         cdef node_t node
-        cdef uint32_t index
+        cdef uint32_t index, count = <uint32_t>len(terminals)
         cdef bint exact = ir.exact
         cdef Terminal terminal
         cdef Regex* rx = &self.engine.lexer.rx
@@ -408,6 +415,7 @@ cdef class CompiledGrammar:
                 node = regex_nonempty(rx, node)
             self.engine.lexer.initial[index] = node
             self.engine.lexer.lazy[index] = terminal.lazy and not exact
+            is_lowered[index] = 1
         self._lower_tails(ir, order, memo)
         for skip in ir.skip:
             if skip >= 0:
@@ -415,15 +423,15 @@ cdef class CompiledGrammar:
         raise_fault(&self.engine.fault, self.limits)
         with nogil:
             regex_freeze_classes(rx)
-        for index in order:
-            node = self.engine.lexer.initial[index]
-            with nogil:
-                if not regex_is_live(rx, node):
-                    node = EMPTY
-            raise_fault(&self.engine.fault, self.limits)
-            self.engine.lexer.initial[index] = node
-            if node == EMPTY:
-                is_empty[index] = 1
+            for index in range(count):
+                if not is_lowered[index]:
+                    continue
+                if not regex_is_live(rx, self.engine.lexer.initial[index]):
+                    self.engine.lexer.initial[index] = EMPTY
+                    is_empty[index] = 1
+                if self.engine.fault.code:
+                    break
+        raise_fault(&self.engine.fault, self.limits)
         return 0
 
     cdef int _lower_tails(self, ir, list order, dict memo) except -1:
@@ -472,11 +480,13 @@ cdef class CompiledGrammar:
 
     cdef int _lay_out_rules(self, ir, Flat flat, list reached) except -1:
         """Keep what rules are called and what hosts may sample with in them."""
-        cdef Py_ssize_t at
-        cdef list rules = ir.rules
-        self.rule_names = [
-            rules[index].name if index < len(rules) else "" for index in reached
-        ] + [""]
+        cdef Py_ssize_t at, count
+        cdef list rules = ir.rules, names = []
+        count = len(rules)
+        for at in reached:
+            names.append((<Rule>rules[at]).name if at < count else "")
+        names.append("")
+        self.rule_names = names
         if not flat.has_limits and not flat.has_extras:
             return 0
         for at, index in enumerate(reached):

@@ -9,6 +9,7 @@ branch per byte and not at each literal.
 Cost: linear in the tree, shared parts once.
 """
 
+from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t
 from libc.string cimport memcpy
 
@@ -146,11 +147,14 @@ cdef node_t _lower_remainder(Regex* rx, object tree) except? 0:
 
 
 cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0:
-    """The node of an ``llgx.ir`` tree. Linear in the tree; equal literals share their text."""
+    """The node of an ``llgx.ir`` tree. Linear in the tree; equal literals share their text.
+
+    What is found is kept in ``memo``, but for whole trees (``depth`` 0), of which few come twice.
+    """
     cdef node_t node
     cdef size_t base
     cdef uint32_t bits[8]
-    cdef object known
+    cdef object known, place
     cdef bytes data
     cdef tuple parts
     cdef Py_ssize_t at
@@ -167,9 +171,10 @@ cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0:
         node = regex_literal(rx, data, <uint32_t>len(data))
         memo[data] = node
         return node
-    known = memo.get(id(tree))
+    place = <Py_ssize_t><PyObject*>tree
+    known = memo.get(place)
     if known is not None:
-        return known[0]
+        return (<tuple>known)[0]
     if kind is ByteSet:
         data = (tree.mask & ((1 << 256) - 1)).to_bytes(32, "little")
         memcpy(bits, <const char*>data, 32)
@@ -180,7 +185,7 @@ cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0:
         for at in range(len(parts) - 1, -1, -1):
             node = regex_concat(rx, regex_lower(rx, parts[at], memo, depth + 1), node)
     elif kind is Alternation or kind is Intersection:
-        items = tree.items
+        items = (<Alternation>tree).items if kind is Alternation else (<Intersection>tree).items
         base = rx.stack.size
         if kind is Alternation and len(items) > 8:
             literals = sorted({item.data for item in items if type(item) is Literal})
@@ -195,7 +200,7 @@ cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0:
         else:
             node = regex_and(rx, base)
     elif kind is Complement:
-        node = regex_not(rx, regex_lower(rx, tree.item, memo, depth + 1))
+        node = regex_not(rx, regex_lower(rx, (<Complement>tree).item, memo, depth + 1))
     elif kind is Repeat:
         node = regex_lower(rx, tree.item, memo, depth + 1)
         if tree.low < 0 or (tree.high is not None and tree.high < tree.low):
@@ -211,5 +216,6 @@ cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0:
         node = substring_lower(rx, (<Substring>tree).pieces)
     else:
         raise TypeError(f"not a regex tree: {tree!r}")
-    memo[id(tree)] = (node, tree)
+    if depth:
+        memo[place] = (node, tree)
     return node

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from llgx.limits import Limits, Shortcuts
+from llgx.limits import DEFAULT_SHORTCUTS, Limits, Shortcuts
 
 __all__ = [
     "check_flag",
@@ -32,10 +32,12 @@ def check_type(value: Any, kind: type[Kind], what: str) -> Kind:
     return value
 
 
-def check_limits(limits: Any, shortcuts: Any = None) -> None:
-    """Limits, and shortcuts unless they are left out."""
-    check_type(limits, Limits, "limits=")
-    if shortcuts is not None:
+def check_limits(limits: Any, shortcuts: Any = DEFAULT_SHORTCUTS) -> None:
+    """Limits and shortcuts."""
+    # Each compilation comes here.
+    if type(limits) is not Limits:
+        check_type(limits, Limits, "limits=")
+    if type(shortcuts) is not Shortcuts:
         check_type(shortcuts, Shortcuts, "shortcuts=")
 
 

@@ -10,7 +10,7 @@ Invariants: nothing that a thread waits for with the GIL in its hands is held. H
 grammar is enough for what is shared by a vocabulary, too, since that is touched with the GIL or by
 those who hold a grammar. Samplers come before grammars, as in their callbacks.
 
-Cost: one entry in a weak set for each object; a fork waits for the longest mask under way.
+Cost: one entry in a set for each object; a fork waits for the longest mask under way.
 ``subprocess`` and the ``spawn`` method of ``multiprocessing`` do not come here.
 """
 
@@ -37,10 +37,11 @@ class Holdable(Protocol):
     def _let_go(self) -> None: ...
 
 
-# In the order in which they are held.
-_samplers: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
-_grammars: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
-_locks: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
+# In the order in which they are held. Each grammar that is compiled comes here, so these are sets
+# of references rather than the library's WeakSet, which runs Python code for each member.
+_samplers: Final[set[weakref.ref[Any]]] = set()
+_grammars: Final[set[weakref.ref[Any]]] = set()
+_locks: Final[set[weakref.ref[Any]]] = set()
 _renewals: Final[list[Callable[[], None]]] = []
 
 _one_at_a_time = threading.Lock()
@@ -50,19 +51,19 @@ _collects = False
 
 def held(thing: T) -> T:
     """Have ``thing``, a compiled grammar, held over forks. It is kept weakly."""
-    _grammars.add(thing)
+    _grammars.add(weakref.ref(thing, _grammars.discard))
     return thing
 
 
 def before_grammars(thing: T) -> T:
     """Have ``thing``, a sampler, held over forks, before the grammars are."""
-    _samplers.add(thing)
+    _samplers.add(weakref.ref(thing, _samplers.discard))
     return thing
 
 
 def guarded(lock: T) -> T:
     """``lock``, a ``threading.Lock`` or ``RLock``, which is free in a child process."""
-    _locks.add(lock)
+    _locks.add(weakref.ref(lock, _locks.discard))
     return lock
 
 
@@ -71,11 +72,11 @@ def after_fork(renew: Callable[[], None]) -> None:
     _renewals.append(renew)
 
 
-def _members(of: weakref.WeakSet[Any]) -> list[Any]:
+def _members(of: set[weakref.ref[Any]]) -> list[Any]:
     while True:
         # Another thread adds one.
         with contextlib.suppress(RuntimeError):
-            return list(of)
+            return [thing for thing in [found() for found in of] if thing is not None]
 
 
 def _before() -> None:

@@ -13,12 +13,12 @@ import re
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from llgx import ir_text
 from llgx._compiled import CompiledGrammar
 from llgx._core import Matcher
-from llgx.arguments import check_flag, check_limits, check_maximum, check_text, check_type
+from llgx.arguments import check_flag, check_limits, check_maximum, check_text
 from llgx.cache import SCHEMA_CACHE, fixed_size, schema_key
 from llgx.choices import compile_choices, compile_regex
 from llgx.doors import other_door
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 __all__ = ["Grammar"]
 
 _MARKER = "%llguidance"
+# Of what is kept of all grammars: held for a few look-ups only. A finalizer may come here while it
+# is held by its own thread.
+_lock: Final = guarded(threading.RLock())
 
 
 @contextlib.contextmanager
@@ -61,7 +64,7 @@ class Grammar:
     Made by the class methods. ``warnings`` holds what the front end found worth saying.
     """
 
-    __slots__ = ("__weakref__", "_compiled", "_ir", "_lock", "source")
+    __slots__ = ("__weakref__", "_compiled", "_ir", "source")
 
     def __init__(self, ir: GrammarIR, *, source: str = "") -> None:
         if not isinstance(ir, GrammarIR):
@@ -69,7 +72,6 @@ class Grammar:
         check_text(source, "the source of a grammar")
         ir.check()
         self._ir = ir
-        self._lock = guarded(threading.Lock())
         self._compiled: list[weakref.ref[CompiledGrammar]] = []
         self.source = source
 
@@ -196,10 +198,10 @@ class Grammar:
         is bounded by ``limits``. An equal schema with equal options gives the same grammar again,
         as long as :data:`llgx.schema_cache` keeps it.
         """
-        from llgx.json_schema import compile_schema, options_of
+        from llgx import json_schema as front_end
 
         check_limits(limits)
-        chosen = options_of(options)
+        chosen = front_end.options_of(options)
         key = None
         if cls is Grammar and (SCHEMA_CACHE.limit or SCHEMA_CACHE.directory is not None):
             key = schema_key(schema, chosen, limits)
@@ -208,8 +210,13 @@ class Grammar:
                 return known
         grammar = cls.__new__(cls)
         # Not checked: emission keeps the invariants, and compiling checks them again.
-        grammar._ir = SCHEMA_CACHE.make(key, lambda: compile_schema(schema, chosen, limits=limits))
-        grammar._lock = guarded(threading.Lock())
+        compile_schema = front_end.compile_schema
+        if key is None:
+            grammar._ir = compile_schema(schema, chosen, limits=limits)
+        else:
+            grammar._ir = SCHEMA_CACHE.make(
+                key, lambda: compile_schema(schema, chosen, limits=limits)
+            )
         grammar._compiled = []
         grammar.source = ""
         return grammar if key is None else SCHEMA_CACHE.add(key, grammar, fixed_size(key, grammar))
@@ -335,12 +342,11 @@ class Grammar:
                 f"a grammar is compiled for a Vocabulary, not {type(vocabulary).__name__}: "
                 "Vocabulary.from_llama(llm) makes one"
             )
-        check_type(limits, Limits, "limits=")
-        check_type(shortcuts, Shortcuts, "shortcuts=")
-        key = (limits, shortcuts)
-        kept: dict[tuple[Limits, Shortcuts], CompiledGrammar] = vocabulary.kept_for(self)
-        with self._lock:
-            known = kept.get(key)
+        check_limits(limits, shortcuts)
+        # By number: most have one of these, which is found sooner than two dozen fields are hashed.
+        kept: dict[int, CompiledGrammar] = vocabulary.kept_for(self)
+        with _lock:
+            place, known = _find(kept, limits, shortcuts)
             if known is not None and not known.is_worn:
                 return known
         try:
@@ -352,12 +358,15 @@ class Grammar:
                 Matcher(compiled)._raise_if_stuck()
         for warning in compiled.warnings:
             logger.warning("grammar: %s", warning)
-        with self._lock:
-            if kept.get(key) is known:
-                kept[key] = compiled
-                self._compiled = [found for found in self._compiled if found() is not None]
-                self._compiled.append(weakref.ref(compiled))
-            return kept[key]
+        with _lock:
+            place, latest = _find(kept, limits, shortcuts)
+            if latest is not known:
+                assert latest is not None
+                return latest
+            kept[place] = compiled
+            self._compiled = [found for found in self._compiled if found() is not None]
+            self._compiled.append(weakref.ref(compiled))
+            return compiled
 
     def _placed(self, error: GrammarError) -> GrammarError:
         """``error``, pointing at the definition of what it is about, where the text has one."""
@@ -382,6 +391,18 @@ class Grammar:
         return (
             f"<llgx.Grammar of {len(self._ir.rules)} rules and {len(self._ir.terminals)} terminals>"
         )
+
+
+def _find(
+    kept: Mapping[int, CompiledGrammar], limits: Limits, shortcuts: Shortcuts
+) -> tuple[int, CompiledGrammar | None]:
+    """The one of ``kept`` that was compiled like that, and where it is or will be."""
+    for place, compiled in kept.items():
+        if (compiled.limits is limits or compiled.limits == limits) and (
+            compiled.shortcuts is shortcuts or compiled.shortcuts == shortcuts
+        ):
+            return place, compiled
+    return len(kept), None
 
 
 def _unpickled(kind: type[Grammar], data: bytes, source: str) -> Grammar:

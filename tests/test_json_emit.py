@@ -15,6 +15,10 @@ import pytest
 import llgx
 from llgx import ir
 from llgx.json_schema import compile_schema, embed
+from llgx.json_schema.numbers import NumberSet
+from llgx.json_schema.options import DEFAULT_OPTIONS
+from llgx.json_schema.strings import StringSet
+from llgx.json_schema.style import Style
 
 BYTES = llgx.Vocabulary.from_tokens([*(bytes((byte,)) for byte in range(256)), b""], eog=256)
 EOG = 256
@@ -277,6 +281,24 @@ def test_scalars_of_one_schema_are_few_terminals() -> None:
     assert len(grammar.rules) == 1
     [production] = grammar.rules[grammar.start].productions
     assert len(production.symbols) == 1
+
+
+def test_scalars_that_are_in_use_stay_spelled() -> None:
+    """However many others there are: formats take milliseconds. Of the others the last are kept."""
+    style = Style(DEFAULT_OPTIONS)
+    used = StringSet.pattern("^[a-z]+$")
+    first = style.string_of(used)
+    others = [NumberSet.between(low, None, False, False) for low in range(2_000)]
+    terminals = []
+    for numbers in others:
+        terminals.append(style.number_of(numbers))
+        assert style.string_of(used) is first
+    kept = [
+        style.number_of(numbers) is terminal
+        for numbers, terminal in zip(reversed(others), reversed(terminals), strict=True)
+    ]
+    assert all(kept[:500])
+    assert not any(kept[1_100:])
 
 
 def test_deep_recursion_takes_no_stack() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import gzip
 import json
 import random
@@ -120,6 +122,63 @@ _PLAIN: dict[str, Any] = {
         },
     },
     "any of two": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    "any of two that overlap": {"anyOf": [{"type": "string"}, {"minLength": 2}]},
+    "one of two objects": {
+        "oneOf": [{"type": "object", "required": ["a"]}, {"type": "object", "required": ["b"]}]
+    },
+    "an integer and a number": {"oneOf": [{"type": "integer"}, {"type": "number"}]},
+    "two of the few": {"anyOf": [{"type": "null"}, {"enum": ["a", "b"]}]},
+    "beside another type": {"type": "string", "anyOf": [{"type": "string"}, {"type": "null"}]},
+    "members of alternatives": {
+        "anyOf": [
+            {"properties": {"a": {"$ref": "#/$defs/tree"}, "b": {"type": "integer"}}},
+            {"properties": {"a": {"$ref": "#/$defs/tree"}}, "required": ["a"]},
+            {"type": "array", "items": {"$ref": "#"}},
+        ],
+        "$defs": {"tree": _TREE},
+    },
+    "members of what is met": {
+        "allOf": [
+            {"properties": {"a": {"items": {"type": "string"}}, "b": {"properties": {"x": {}}}}},
+            {"properties": {"a": {"items": {"maxLength": 3}}}, "required": ["b"]},
+        ]
+    },
+    "members of what is negated": {
+        "properties": {"a": {"items": {"type": "string"}}, "b": {"properties": {"x": {}}}},
+        "not": {"properties": {"a": {"items": {"type": "string"}}}, "required": ["a"]},
+    },
+    "members by pattern": {
+        "patternProperties": {
+            "^x": {"properties": {"y": {"$ref": "#"}}, "required": ["y"]},
+            "^z": {"items": {"anyOf": [{"$ref": "#"}, {"properties": {"c": {"const": 1}}}]}},
+        },
+        "additionalProperties": {"type": "array", "items": {"type": ["integer", "number"]}},
+    },
+    "a part that leads to what is around it": {
+        "properties": {"a": {"$ref": "#/$defs/a"}},
+        "$defs": {
+            "a": {
+                "oneOf": [
+                    {
+                        "type": "object",
+                        "required": ["b"],
+                        "properties": {"b": {"$ref": "#/$defs/b"}},
+                    },
+                    {"type": "object", "required": ["c"], "properties": {"c": {"items": {}}}},
+                ]
+            },
+            "b": {
+                "type": "object",
+                "properties": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}]}},
+                "additionalProperties": False,
+            },
+        },
+    },
+    "items that differ": {
+        "properties": {
+            "a": {"uniqueItems": True, "items": {"properties": {"x": {"items": {"$ref": "#"}}}}}
+        }
+    },
     "draft 7, siblings of a reference": {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "properties": {"a": {"$ref": "#/definitions/x", "type": "string"}},
@@ -197,6 +256,24 @@ _NOT_PLAIN: dict[str, Any] = {
             "a": {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}, "required": ["a"]}
         },
     },
+    "an alternative that requires what is around it": {
+        "$ref": "#/$defs/a",
+        "$defs": {
+            "a": {
+                "anyOf": [
+                    {
+                        "type": "object",
+                        "properties": {"b": {"properties": {"a": {"$ref": "#/$defs/a"}}}},
+                        "required": ["b"],
+                    },
+                ],
+                "properties": {"b": {"type": "object", "required": ["a"]}},
+            }
+        },
+    },
+    "an integer where an object is asked for": {
+        "properties": {"a": {"type": "object", "anyOf": [{"type": "integer"}]}}
+    },
     "required and forbidden": {"properties": {"a": False}, "required": ["a"], "type": "object"},
     "required and closed": {"additionalProperties": False, "required": ["a"], "type": "object"},
     "no string": {"properties": {"a": {"type": "string", "pattern": "^a$", "minLength": 2}}},
@@ -216,13 +293,6 @@ _NOT_PLAIN: dict[str, Any] = {
     "an anchor": {"$ref": "#x", "$defs": {"x": {"$anchor": "x", "type": "string"}}},
     "an empty part": {"items": {"allOf": [{"type": "string"}, {"type": "null"}]}},
     "no schema": {"properties": {"a": 1}},
-    "any of two that overlap": {"anyOf": [{"type": "string"}, {"minLength": 2}]},
-    "one of two objects": {
-        "oneOf": [{"type": "object", "required": ["a"]}, {"type": "object", "required": ["b"]}]
-    },
-    "an integer and a number": {"oneOf": [{"type": "integer"}, {"type": "number"}]},
-    "two of the few": {"anyOf": [{"type": "null"}, {"enum": ["a", "b"]}]},
-    "beside another type": {"type": "string", "anyOf": [{"type": "string"}, {"type": "null"}]},
     "deep": json.loads('{"items":' * 110 + "{}" + "}" * 110),
 }
 
@@ -231,6 +301,29 @@ _NOT_PLAIN: dict[str, Any] = {
 def test_the_long_way(name: str, ways: list[bool]) -> None:
     _assert_same(_NOT_PLAIN[name])
     assert ways == [False]
+
+
+def test_warnings_are_about_what_is_in_use() -> None:
+    """The member's rules are made before it turns out that only names of members matter."""
+    unique = {"properties": {"x": {"uniqueItems": True, "items": {"type": "object"}}}}
+    assert compile_schema({"propertyNames": {"oneOf": [unique]}}).warnings == []
+    used = {"anyOf": [unique, {"type": "null"}]}
+    assert len(compile_schema(used).warnings) > 0
+    assert compile_schema(used).warnings == compile_schema(used, plain=False).warnings
+
+
+def test_nothing_is_left_to_the_garbage_collection() -> None:
+    """Of what reads a document off: what it has read, and the document itself."""
+    gc.collect()
+    gc.disable()
+    try:
+        for schema in (*_PLAIN.values(), _NOT_PLAIN["an empty part"]):
+            with contextlib.suppress(LlgxError):
+                compile_schema(schema)
+        left = [thing for thing in gc.get_objects() if type(thing).__name__ == "_Plain"]
+    finally:
+        gc.enable()
+    assert left == []
 
 
 def test_what_requires_itself_has_no_value() -> None:

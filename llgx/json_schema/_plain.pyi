@@ -1,4 +1,5 @@
 from llgx import ir
+from llgx.json_schema._plain_rules import PlainRules
 from llgx.json_schema.loading import Document
 from llgx.json_schema.options import Options
 from llgx.json_schema.report import Report
@@ -6,11 +7,7 @@ from llgx.json_schema.style import Style
 from llgx.limits import Limits
 
 class NotPlain(Exception): ...
-
-class _Plain:
-    rules: list[ir.Rule]
-    terminals: list[ir.Terminal]
-    def ref(self, terminal: ir.Terminal) -> ir.TerminalRef: ...
+class _Plain(PlainRules): ...
 
 def compile_plain(
     document: Document, options: Options, style: Style, limits: Limits

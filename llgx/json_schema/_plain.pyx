@@ -3,42 +3,44 @@
 
 Most schemas, and most parts of the others, are trees of types, properties, items, plain lists of
 strings and references to such, which exclude nothing and overlap with nothing. Their rules can be
-read off. What is not plain within a plain document (an ``anyOf``, a pattern of names) is translated
-and emitted as always and stands in the rules around it.
+read off. What is not plain in a document (an ``anyOf`` of objects, a pattern of names) is
+translated and emitted as always and stands in the rules around it. Its members and items are read
+off again: to formulas they are handles, translated only where they are met with something.
 
 Invariant: the language is the one that translation, algebra and emission give, and the rules are
 the same but for their numbers and for parts that both ways have made: see
 :mod:`llgx.json_schema.emit_objects` and :mod:`llgx.json_schema.emit_arrays` for how they are laid
-out. Where that is not certain, or something is wrong with the schema, ``NotPlain`` is raised,
-and the document goes the long way from the start, which also finds the words for what is wrong.
+out. (A handle that is met with something is another schema than what comes out, even where that
+has the same values: what would be one cell of names may then be two.) Where that is not certain, or
+something is wrong with the schema, ``NotPlain`` is raised, and the document goes the long way from
+the start, which also finds the words for what is wrong.
 
 Schemas of equal content are one rule. What requires itself has no value: of references, it is kept
-in mind which part cannot do without which other. Linear in the document; stack depth is bounded.
+in mind which part cannot do without which other; of handles, it is looked at in the end whether
+their rules derive something. Linear in the document; stack depth is bounded.
 """
 
 cimport cython
 from cpython.dict cimport PyDict_GetItem
 from cpython.object cimport PyObject
 
-from llgx._ir cimport (
-    Alternation, Complement, Intersection, Literal, Rule, RuleRef, TerminalRef, concat_of,
-    empty_rule, literal_of, production_of, rule_ref, terminal_of, terminal_ref,
+from llgx._ir cimport Rule, RuleRef, TerminalRef
+from llgx.json_schema._plain_rules cimport (
+    PlainRules, are_productive, has_cycle, number_of, reached_rules,
 )
 
 from llgx.errors import LlgxError
 from llgx.json_schema import constraints as _constraints
-from llgx.json_schema import emit_arrays as _emit_arrays
 from llgx.json_schema import dialects as _dialects
 from llgx.json_schema.emit import Emitter
 from llgx.json_schema.emit_expand import expand
 from llgx.json_schema.formats import number_format, string_format
 from llgx.json_schema import keywords as _keywords
 from llgx.json_schema.keywords import Translator, misspelt
-from llgx.json_schema.normal import ArrayGroup, pointer_of
+from llgx.json_schema.normal import PlainPart, pointer_of
 from llgx.json_schema.numbers import NumberSet
 from llgx.json_schema.references import Scope, dialect_for, find_local
 from llgx.json_schema.report import Report
-from llgx.json_schema.style import KEPT_KEYS as _KEPT_KEYS
 
 
 class NotPlain(Exception):
@@ -46,9 +48,10 @@ class NotPlain(Exception):
 
 
 cdef enum:
-    SHOWN = 50               # characters of a key; of longer ones messages show a part
+    KEPT_DIALECTS = 64
     SHOWN_TYPES = 4          # references within one another that a type is looked for behind
     DEEPEST = 100            # schemas within one another; each takes a few hundred bytes of stack
+    MOST_NESTED = 8          # parts that are translated inside one another
     # What the types of a schema may be.
     NULL_TYPE = 1
     BOOLEAN_TYPE = 2
@@ -83,93 +86,94 @@ cdef frozenset _NOT_PLAIN = frozenset((
     "minContains", "maxContains",
 ))
 
-cdef Py_ssize_t KEPT_KEYS = _KEPT_KEYS
 cdef tuple _NOTHING = ()
-cdef Literal _QUOTE = Literal(b'"')
 
 
-cdef bint _is_simple(str name):
-    """Whether ``name`` stands in JSON text as it is."""
-    return name.isascii() and name.isprintable() and '"' not in name and "\\" not in name
+cdef dict _kept_dialects = {}    # by the texts of $schema
+
+
+cdef object _dialect_of(object contents):
+    """The dialect of a document, no others being given."""
+    cdef object uri = contents.get("$schema") if type(contents) is dict else None
+    if type(uri) is not str:
+        return _dialects.DEFAULT
+    found = _kept_dialects.get(uri)
+    if found is None:
+        found = dialect_for(contents, _dialects.DEFAULT, {})
+        if len(_kept_dialects) >= KEPT_DIALECTS:
+            _kept_dialects.clear()
+        _kept_dialects[uri] = found
+    return found
 
 
 @cython.final
-cdef class _Plain:
-    """One document on its way. Symbols are objects of ``ir``, one for each rule and terminal."""
+cdef class _Plain(PlainRules):
+    """One document on its way."""
 
-    cdef object document, style, limits, options, dialect, scope
+    cdef object document, limits, options, dialect, scope
     cdef dict known              # what keywords of the dialect are about
     cdef str id_keyword
     cdef readonly object report
     cdef readonly dict patterns  # as Translator.patterns
-    cdef readonly list rules, terminals
-    cdef list originals
-    cdef dict refs               # terminals by identity, as Emitter._refs
-    cdef dict keys, next_keys    # symbols of keys, by name
-    cdef dict kept_keys          # of the style, as its string_body and key_parts
-    cdef object string_body
-    cdef tuple key_parts
-    cdef dict choices            # symbols of lists of strings
-    cdef dict other_keys         # symbols of all keys but some
     cdef dict shapes             # symbols of other schemas, by what they derive
     cdef dict targets            # contents by reference
     cdef dict done               # symbols by identity of the contents; None: under way
     cdef list needs              # pairs of targets: the first has no value without the second
+    cdef bint is_old             # whether the dialect is draft 4
     cdef int moved               # how many resources of their own are around what is under way
     cdef object current          # identity of the target under way
     cdef set unknown             # keywords that the dialect has no meaning for
     cdef bint is_recursive       # some reference leads to what is under way
-    cdef object comma_, colon, open_object, close_object, open_array, close_array, any_
-    cdef object translator, emitter
+    cdef object translator
+    cdef bint defers             # whether members of what is translated may have rules already
+    cdef _Plain plain_of, separate   # where keys are merged, and where they are not
+    cdef int depth               # of what is under way
+    cdef int translating         # parts around what is under way
+    cdef list late               # rule, contents, place of what is translated after that
+    cdef dict parts              # handles of members and items by their symbols
 
-    def __init__(self, document, options, limits, style):
+    def __init__(self, document, options, limits, style, defers, merged):
+        self.begin(style, merged)
         self.document = document
         self.options = options
         self.limits = limits
-        self.style = style
         self.report = Report(options.records)
-        self.dialect = dialect_for(document.contents, _dialects.DEFAULT, {})
+        self.dialect = _dialect_of(document.contents)
         self.known = self.dialect.keywords
+        self.is_old = self.dialect.draft == 4
         self.id_keyword = self.dialect.id_keyword
         self.scope = None
         self.unknown = set()
         self.patterns = {}
-        self.rules = []
-        self.terminals = []
-        self.originals = []
-        self.refs = {}
-        self.keys = {}
-        self.kept_keys = style.keys
-        self.string_body = style.string_body
-        self.key_parts = style.key_parts
-        self.next_keys = {}
-        self.choices = {}
-        self.other_keys = {}
         self.shapes = {}
         self.targets = {}
         self.done = {}
         self.needs = []
         self.is_recursive = False
-        self.comma_ = self._ref(style.comma)
-        self.open_object = self._ref(style.open_object)
-        self.close_object = self._ref(style.close_object)
-        self.open_array = self._ref(style.open_array)
-        self.close_array = self._ref(style.close_array)
+        self.defers = defers
+        self.late = []
+        self.parts = {}
 
     cdef object compile(self):
         cdef object root = self.document.contents
         if type(root) is not dict:
             raise NotPlain
         cdef object start = self._target(root, None, True, 0)
-        if self.is_recursive and _has_cycle(self.needs):
+        if self.is_recursive and has_cycle(self.needs):
             raise NotPlain
         if self.emitter is not None:
             self.emitter.finish()
+            while self.late:
+                rule, value, place = self.late.pop()
+                self.depth = 0
+                self.add(rule, (self._translated(value, place),))
+                self.emitter.finish()
             expand(self.emitter)
+        if self.parts and not are_productive(self.rules, self.parts):
+            raise NotPlain
         return start
 
-    # What constraints.string_set and the like ask of a translator, and what emit_arrays asks of an
-    # emitter.
+    # What constraints.string_set and the like ask of a translator
 
     def malformed(self, place, keyword, reason):
         raise NotPlain
@@ -193,131 +197,6 @@ cdef class _Plain:
             self.report.note(pointer_of(place), "format", reason)
         return name
 
-    def ref(self, terminal):
-        """The symbol of a terminal that is not made anew for each call."""
-        return self._ref(terminal)
-
-    @property
-    def comma(self):
-        return (self.comma_,)
-
-    def rule(self, alternatives):
-        cdef RuleRef made = self._new_rule()
-        cdef list productions = (<Rule>self.rules[made.index]).productions
-        for symbols in alternatives:
-            productions.append(production_of(tuple(symbols)))
-        return made
-
-    def one(self, symbols):
-        return symbols if len(symbols) <= 1 else (self.rule((symbols,)),)
-
-    def repeated(self, first, step):
-        return self._repeated(list(first), tuple(step))
-
-    # Rules and terminals
-
-    cdef object _ref(self, terminal):
-        """The place of ``terminal``, an object that is not made anew for each call."""
-        cdef object key = <Py_ssize_t><PyObject*>terminal
-        cdef PyObject* found = PyDict_GetItem(self.refs, key)
-        if found != NULL:
-            return <object>found
-        made = terminal_ref(len(self.terminals))
-        self.refs[key] = made
-        self.originals.append(terminal)
-        self.terminals.append(terminal)
-        return made
-
-    cdef RuleRef _new_rule(self):
-        self.rules.append(empty_rule())
-        return rule_ref(len(self.rules) - 1)
-
-    cdef inline int _add(self, RuleRef reference, tuple symbols) except -1:
-        (<Rule>self.rules[reference.index]).productions.append(production_of(symbols))
-        return 0
-
-    cdef object _repeated(self, list first, tuple step):
-        cdef RuleRef made = self._new_rule()
-        cdef list productions = (<Rule>self.rules[made.index]).productions
-        for symbols in first:
-            productions.append(production_of(symbols))
-        productions.append(production_of((made, *step)))
-        return made
-
-    cdef object _key(self, str name):
-        """The key ``name`` and its colon."""
-        cdef PyObject* found = PyDict_GetItem(self.keys, name)
-        if found != NULL:
-            return <object>found
-        made = self.keys[name] = self._ref(self._new_key(name, False))
-        return made
-
-    cdef object _next_key(self, str name):
-        """A comma, the key ``name`` and its colon, where nothing else with a comma may follow."""
-        cdef PyObject* found = PyDict_GetItem(self.next_keys, name)
-        if found != NULL:
-            return <object>found
-        made = self.next_keys[name] = self._ref(self._new_key(name, True))
-        return made
-
-    cdef object _new_key(self, str name, bint comma):
-        """As Style.key, with a colon."""
-        cdef tuple at = (name, comma, True)
-        cdef PyObject* found = PyDict_GetItem(self.kept_keys, at)
-        cdef object made
-        cdef str shown
-        if found != NULL:
-            return <object>found
-        if self.key_parts is None or not _is_simple(name) or len(name) > SHOWN:
-            return self.style.key(name, comma, True)
-        shown = '"' + name + '"'
-        made = literal_of(shown.encode("ascii"))
-        if comma:
-            made = (*self.key_parts[0], made, *self.key_parts[1])
-        else:
-            made = (made, *self.key_parts[1])
-        made = terminal_of(shown, concat_of(made), False)
-        if len(self.kept_keys) >= KEPT_KEYS:
-            self.kept_keys.clear()
-        self.kept_keys[at] = made
-        return made
-
-    cdef object _new_other_key(self, tuple excluded):
-        """As Style.other_key."""
-        cdef list words = []
-        cdef object left_out, rest
-        cdef str name
-        if self.key_parts is None or self.string_body is None:
-            return self.style.other_key(excluded)
-        for name in excluded:
-            if not _is_simple(name):
-                return self.style.other_key(excluded)
-            words.append(literal_of(name.encode("ascii")))
-        left_out = words[0]
-        if len(words) > 1:
-            left_out = Alternation(tuple(words))
-        rest = (self.string_body, Complement(left_out))
-        rest = (_QUOTE, Intersection(rest), _QUOTE)
-        return terminal_of("key", concat_of(rest), True)
-
-    cdef object _any(self):
-        """Any JSON value, as Emitter.any_value."""
-        if self.any_ is None:
-            style = self.style
-            self.any_ = value = self._new_rule()
-            if self.colon is None:
-                self.colon = self._ref(style.colon)
-            member = (self._ref(style.any_key), self.colon, value)
-            members = self._repeated([member], (self.comma_, *member))
-            items = self._repeated([(value,)], (self.comma_, value))
-            for terminal in (style.string, style.number, style.boolean, style.null):
-                self._add(value, (self._ref(terminal),))
-            self._add(value, (self.open_object, members, self.close_object))
-            self._add(value, (self.open_object, self.close_object))
-            self._add(value, (self.open_array, items, self.close_array))
-            self._add(value, (self.open_array, self.close_array))
-        return self.any_
-
     # References
 
     cdef object _target(self, object contents, place, bint forced, int depth):
@@ -330,7 +209,7 @@ cdef class _Plain:
             found = self.done[key]
             if found is None:
                 self.is_recursive = True
-                found = self.done[key] = self._new_rule()
+                found = self.done[key] = self.new_rule()
             elif not (type(found) is TerminalRef or self.rules[found.index].productions):
                 self.is_recursive = True
             return found
@@ -340,7 +219,7 @@ cdef class _Plain:
         self.current = outer
         reserved = self.done[key]
         if reserved is not None and reserved is not made:
-            self._add(reserved, (made,))
+            self.add(reserved, (made,))
             made = reserved
         self.done[key] = made
         return made
@@ -402,10 +281,11 @@ cdef class _Plain:
         cdef object applied = None
         if type(value) is not dict:
             if value is True:
-                return self._any()
+                return self.any_value()
             raise NotPlain
         if depth > DEEPEST:
             raise NotPlain
+        self.depth = depth
         for keyword in <dict>value:
             bits = PyDict_GetItem(known, keyword)
             if bits != NULL:
@@ -455,7 +335,7 @@ cdef class _Plain:
         if seen & _TYPE:
             types = self._types(value["type"])
         elif not seen:
-            return self._any()
+            return self.any_value()
         return self._typed(value, place, types, seen, forced, depth, reserve_for)
 
     cdef object _applied(
@@ -475,9 +355,11 @@ cdef class _Plain:
             return self._other(value, place)
         if seen & _TYPE:
             allowed = self._types(value["type"])
+        if allowed & NUMBER_TYPE:
+            allowed |= INTEGER_TYPE
         for at in range(len(parts)):
             types = self._types_of(parts[at], 0)
-            if not types or types & ALL_TYPES & (~allowed | taken):
+            if not types or types & ~FINITE & (~allowed | taken):
                 return self._other(value, place)
             taken |= types
             order.append((_groups_of(types), at))
@@ -490,12 +372,12 @@ cdef class _Plain:
             symbols.append(self._schema(parts[at], (inside, at), forced, depth + 1, None))
         if len(symbols) == 1:
             return symbols[0]
-        key = ("|", *[_number_of(symbol) for symbol in symbols])
+        key = ("|", *[number_of(symbol) for symbol in symbols])
         made = self.shapes.get(key)
         if made is None:
-            made = self.shapes[key] = self._new_rule()
+            made = self.shapes[key] = self.new_rule()
             for symbol in symbols:
-                self._add(made, (symbol,))
+                self.add(made, (symbol,))
         return made
 
     cdef int _types_of(self, item, int depth) except -1:
@@ -548,8 +430,10 @@ cdef class _Plain:
         cdef list symbols = []   # scalars
         cdef object array = None, members = None, found = None, made
         cdef tuple key
+        if types & NUMBER_TYPE:
+            types &= ~INTEGER_TYPE
         if types == ALL_TYPES and not seen & (_NUMBER | _STRING | _ARRAY | _OBJECT):
-            return self._any()
+            return self.any_value()
         # In the order of the groups of a normal form, finite scalars last.
         cdef bint is_number = bool(types & (NUMBER_TYPE | INTEGER_TYPE))
         if is_number and seen & _NUMBER:
@@ -557,11 +441,11 @@ cdef class _Plain:
             if found is None:
                 return self._other(value, place)
         elif types & NUMBER_TYPE:
-            found = self._ref(self.style.number)
+            found = self.ref_of(self.style.number)
         elif is_number:
-            found = self._ref(self.style.integer)
+            found = self.ref_of(self.style.integer)
         if types & STRING_TYPE:
-            made = self._ref(self.style.string)
+            made = self.ref_of(self.style.string)
             if seen & _STRING:
                 made = self._string(value, place)
                 if made is None:
@@ -571,11 +455,11 @@ cdef class _Plain:
             symbols.append(found)
         if types & (NULL_TYPE | BOOLEAN_TYPE):
             if not types & BOOLEAN_TYPE:
-                symbols.append(self._ref(self.style.null))
+                symbols.append(self.ref_of(self.style.null))
             elif not types & NULL_TYPE:
-                symbols.append(self._ref(self.style.boolean))
+                symbols.append(self.ref_of(self.style.boolean))
             else:
-                symbols.append(self._ref(self.style.boolean_or_null))
+                symbols.append(self.ref_of(self.style.boolean_or_null))
         if not types & (ARRAY_TYPE | OBJECT_TYPE):
             if len(symbols) == 1:
                 return symbols[0]
@@ -588,7 +472,7 @@ cdef class _Plain:
         if types & OBJECT_TYPE:
             members = self._object(value, place, seen, forced, depth)
         if types == ALL_TYPES and self._is_any(symbols, array, members):
-            return self._any()
+            return self.any_value()
         key = self._content(symbols, array, members)
         if reserve_for is not None:
             made = self.done[reserve_for]
@@ -596,38 +480,38 @@ cdef class _Plain:
                 made = self.shapes.get(key)
                 if made is not None:
                     return made
-                made = self._new_rule()
+                made = self.new_rule()
         else:
             made = self.shapes.get(key)
             if made is not None:
                 return made
-            made = self._new_rule()
+            made = self.new_rule()
         self.shapes.setdefault(key, made)
         for symbol in symbols:
-            self._add(made, (symbol,))
+            self.add(made, (symbol,))
         if array is not None:
-            self._array_productions(made, array)
+            self.array_productions(made, array)
         if members is not None:
-            self._object_productions(made, members)
+            self.object_productions(made, members)
         return made
 
     cdef bint _is_any(self, list symbols, tuple array, tuple members):
         """Whether keywords of all types say nothing."""
         return (
-            symbols[0] is self._ref(self.style.string)
-            and symbols[1] is self._ref(self.style.number)
-            and array == (self._any(), 0, None)
-            and members[3] is self._any()
+            symbols[0] is self.ref_of(self.style.string)
+            and symbols[1] is self.ref_of(self.style.number)
+            and array == (self.any_value(), 0, None)
+            and members[3] is self.any_value()
             and not members[4]
         )
 
     cdef object _content(self, list symbols, array, members):
         """What a schema derives, to be looked up."""
-        cdef list key = [_number_of(symbol) for symbol in symbols]
+        cdef list key = [number_of(symbol) for symbol in symbols]
         key.append(None)
         if array is not None:
             item, low, high = array
-            key += (_number_of(item), low, high)
+            key += (number_of(item), low, high)
         key.append(None)
         if members is not None:
             names, required, values, rest, excluded = members
@@ -635,9 +519,9 @@ cdef class _Plain:
             key.append(None)
             key += required
             for symbol in values:
-                key.append(_number_of(symbol))
+                key.append(number_of(symbol))
             if rest is not None:
-                key.append(_number_of(rest))
+                key.append(number_of(rest))
                 key.append(excluded)
         return tuple(key)
 
@@ -645,27 +529,68 @@ cdef class _Plain:
 
     cdef object _number(self, dict value, place, int types):
         """The symbol of the numbers; None if they are not plain."""
+        cdef tuple key = self._number_key(value, types)
+        cdef PyObject* kept
+        if key is not None:
+            kept = PyDict_GetItem(self.kept_bounds, key)
+            if kept != NULL:
+                return self.ref_of(<object>kept)
         numbers = _constraints.number_set(self, value, place, self._scope())
         if not types & NUMBER_TYPE:
             numbers = NumberSet.INTEGERS.meet(numbers)
         if numbers.is_any:
-            return self._ref(self.style.number)
+            return self.ref_of(self.style.number)
         if numbers.values is not None:
             return None
         if numbers.is_empty():
             raise NotPlain
-        return self._ref(self.style.number_of(numbers))
+        return self.ref_of(self.keep(key, self.style.number_of(numbers)))
+
+    cdef tuple _number_key(self, dict value, int types):
+        """What the numbers depend on, where all of it is plain integers; else None."""
+        cdef tuple key
+        if "format" in value:
+            return None
+        if self.is_old and ("exclusiveMinimum" in value or "exclusiveMaximum" in value):
+            return None
+        key = (
+            value.get("minimum", _NOTHING), value.get("maximum", _NOTHING),
+            value.get("exclusiveMinimum", _NOTHING), value.get("exclusiveMaximum", _NOTHING),
+            value.get("multipleOf", _NOTHING), types & NUMBER_TYPE,
+        )
+        for bound in key:
+            if bound is not _NOTHING and type(bound) is not int:
+                return None
+        return key
 
     cdef object _string(self, dict value, place):
         """The symbol of the strings; None if they are not plain."""
+        cdef tuple key = self._string_key(value)
+        cdef PyObject* kept
+        if key is not None:
+            kept = PyDict_GetItem(self.kept_bounds, key)
+            if kept != NULL:
+                return self.ref_of(<object>kept)
         strings = _constraints.string_set(self, value, place, self._scope())
         if strings.is_any:
-            return self._ref(self.style.string)
+            return self.ref_of(self.style.string)
         if strings.values is not None:
             return None
         if strings.is_empty():
             raise NotPlain
-        return self._ref(self.style.string_of(strings))
+        return self.ref_of(self.keep(key, self.style.string_of(strings)))
+
+    cdef tuple _string_key(self, dict value):
+        """What the strings depend on, where that is lengths and a pattern; else None."""
+        if "format" in value:
+            return None
+        low, high = value.get("minLength", _NOTHING), value.get("maxLength", _NOTHING)
+        pattern = value.get("pattern", _NOTHING)
+        if (low is not _NOTHING and type(low) is not int) \
+                or (high is not _NOTHING and type(high) is not int) \
+                or (pattern is not _NOTHING and type(pattern) is not str):
+            return None
+        return (low, high, pattern)
 
     cdef object _scope(self):
         if self.scope is None:
@@ -693,7 +618,7 @@ cdef class _Plain:
         key = tuple(sorted(set(values)))
         made = self.choices.get(key)
         if made is None:
-            made = self.choices[key] = self._ref(self.style.choice(key))
+            made = self.choices[key] = self.ref_of(self.choice(key))
         return made
 
     # Arrays
@@ -705,8 +630,10 @@ cdef class _Plain:
             items = value.get("items", True)
             if type(items) is list:
                 return None
-            low = _constraints.count_of(self, value, "minItems", place, 0) or 0
-            high = _constraints.count_of(self, value, "maxItems", place, None)
+            if "minItems" in value:
+                low = _constraints.count_of(self, value, "minItems", place, 0)
+            if "maxItems" in value:
+                high = _constraints.count_of(self, value, "maxItems", place, None)
             if high is not None and low > high:
                 raise NotPlain
             unique = value.get("uniqueItems", False)
@@ -715,24 +642,10 @@ cdef class _Plain:
             if (unique and (high is None or high > 1)) or items is False:
                 return None
         if items is True:
-            item = self._any()
+            item = self.any_value()
         else:
             item = self._schema(items, (place, "items"), forced and low > 0, depth + 1, None)
         return item, low, high
-
-    cdef int _array_productions(self, made, tuple array) except -1:
-        item, low, high = array
-        if low == 0 and high is None:
-            items = self._repeated([(item,)], (self.comma_, item))
-            self._add(made, (self.open_array, items, self.close_array))
-        elif high != 0:
-            group = ArrayGroup((), None, low, high)
-            high = _emit_arrays.reachable(high)
-            body = _emit_arrays.items(self, group, high, lambda _: item)
-            self._add(made, (self.open_array, *body, self.close_array))
-        if low == 0:
-            self._add(made, (self.open_array, self.close_array))
-        return 0
 
     # Objects
 
@@ -746,7 +659,7 @@ cdef class _Plain:
         cdef object rest, others = True, inside
         cdef bint is_required
         if not seen & _OBJECT:
-            return names, required, values, self._any(), ()
+            return names, required, values, self.any_value(), ()
         if "required" in value:
             found = value["required"]
             if type(found) is not list:
@@ -781,7 +694,7 @@ cdef class _Plain:
                 )
         rest = None
         if others is not False:
-            rest = self._any()
+            rest = self.any_value()
             if others is not True:
                 is_required = forced and bool(needed)
                 inside = (place, "additionalProperties")
@@ -800,90 +713,146 @@ cdef class _Plain:
                     excluded.append(name)
         return names, required, values, rest, tuple(sorted(excluded))
 
-    cdef int _object_productions(self, made, tuple members) except -1:
-        cdef list names = members[0], required = members[1], values = members[2]
-        cdef object rest = members[3], excluded = members[4]
-        cdef tuple head = ()         # the lists of at least one member so far; none at first
-        cdef tuple first
-        cdef bint may_be_empty = True, after_required = False
-        cdef Py_ssize_t at
-        cdef object rule
-        for at in range(len(names)):
-            name = names[at]
-            value = values[at]
-            if required[at]:
-                if not head:
-                    head = (self._key(name), value)
-                elif may_be_empty:
-                    first = (self._key(name), value)
-                    rule = self._new_rule()
-                    self._add(rule, first)
-                    self._add(rule, (*head, self.comma_, *first))
-                    head = (rule,)
-                elif after_required:
-                    head = (*head, self._next_key(name), value)
-                else:
-                    head = (*head, self.comma_, self._key(name), value)
-                may_be_empty = False
-                after_required = True
-                continue
-            first = (self._key(name), value)
-            after_required = False
-            if not head:
-                head = first
-                continue
-            if len(head) > 1:
-                rule = self._new_rule()
-                self._add(rule, head)
-                head = (rule,)
-            rule = self._new_rule()
-            self._add(rule, head)
-            self._add(rule, (*head, self.comma_, *first))
-            if may_be_empty:
-                self._add(rule, first)
-            head = (rule,)
-        if rest is not None:
-            if self.colon is None:
-                self.colon = self._ref(self.style.colon)
-            if excluded:
-                key = self.other_keys.get(excluded)
-                if key is None:
-                    key = self.other_keys[excluded] = self._ref(self._new_other_key(excluded))
-            else:
-                key = self._ref(self.style.any_key)
-            first = (key, self.colon, rest)
-            alternatives = []
-            if head:
-                alternatives.append(head)
-            if may_be_empty:
-                alternatives.append(first)
-            head = (self._repeated(alternatives, (self.comma_, *first)),)
-        if head:
-            self._add(made, (self.open_object, *head, self.close_object))
-        if may_be_empty:
-            self._add(made, (self.open_object, self.close_object))
-        return 0
-
     # What is not plain
 
     cdef object _other(self, dict value, place):
         """The symbol of a part that goes the long way."""
-        if place is None or self.moved:
+        if (place is None and not self.defers) or self.moved:
             raise NotPlain
+        if self.plain_of is not None:
+            schema = self.plain_of._formula(value, place)
+            if schema is None or self.plain_of.translator.algebra.is_empty(schema):
+                raise NotPlain
+            return self.plain_of.emitter.separate.value(schema)
+        return self._translated(value, place)
+
+    cdef object _translated(self, dict value, place):
+        """:meth:`_other` where keys are merged."""
+        cdef int depth = self.depth
+        cdef RuleRef rule
         if self.translator is None:
             self.translator = Translator(
                 self.document, self.options, self.report, self.limits, False, False
             )
+            self.translator.patterns = self.patterns
+            if self.defers:
+                self.translator.plain_parts = self._part
             self.emitter = Emitter(
                 self.style,
                 self.translator.algebra,
                 self.report,
-                shared=(self.rules, self.terminals, self.refs, self.originals, self._any()),
+                shared=(self.rules, self.terminals, self.refs, self.originals, self.any_),
             )
-        schema = self.translator.part(value, place)
-        if schema is None or self.translator.algebra.is_empty(schema):
+        schema = None
+        if self.translating < MOST_NESTED:
+            schema = self._formula(value, place)
+            if schema is None:
+                raise NotPlain
+        self.depth = depth
+        if schema is None or self.translator.unbound or self.translator.algebra.is_busy:
+            # It may lead to what is around it, of which nothing can be said yet.
+            rule = self.new_rule()
+            self.late.append((rule, value, place))
+            return rule
+        if self.translator.algebra.is_empty(schema):
             raise NotPlain
         return self.emitter.value(schema)
+
+    def _formula(self, value, place):
+        """The formula of a part of the document; None where that takes a registry."""
+        self.translating += 1
+        schema = self.translator.part(value, place)
+        self.translating -= 1
+        return schema
+
+    def _part(self, value, place):
+        """The handle of a member or item of what is being translated, with rules of its own; None
+        for what is translated as quickly."""
+        cdef int depth = self.depth
+        if not self._is_deep(value):
+            return None
+        symbol = self._schema(value, place, False, depth + 1, None)
+        self.depth = depth
+        if symbol is self.any_:
+            return self.translator.algebra.any
+        if type(symbol) is TerminalRef:
+            return None          # one of the scalars, which can be joined with others
+        found = self.parts.get(number_of(symbol))
+        if found is None:
+            found = self.parts[number_of(symbol)] = PlainPart(
+                self.translator.algebra,
+                place,
+                lambda merged: symbol if merged else self._separate(value, place),
+                lambda: self._formula(value, place),
+            )
+        return found
+
+    cdef object _separate(self, value, place):
+        """The symbol of ``value`` where keys are not merged with what is around them."""
+        cdef _Plain other = self.separate
+        if other is None:
+            self.separate = other = _Plain(
+                self.document, self.options, self.limits, self.style, True, False
+            )
+            other.plain_of = self
+            other.report = self.report
+            other.patterns = self.patterns
+            other.rules = self.rules
+            other.terminals = self.terminals
+            other.originals = self.originals
+            other.refs = self.refs
+            other.targets = self.targets
+            other.needs = self.needs
+            other.unknown = self.unknown
+            other.choices = self.choices
+            other.any_ = self.any_value()
+            other.comma_ = self.comma_
+            other.open_object = self.open_object
+            other.close_object = self.close_object
+            other.open_array = self.open_array
+            other.close_array = self.close_array
+            other.colon = self.ref_of(self.style.colon)
+        return other._schema(value, place, False, 0, None)
+
+    cdef int let_go(self) except -1:
+        """Leave no circle that only a garbage collection would find."""
+        self.separate = None
+        if self.translator is not None:
+            self.translator.plain_parts = None
+        for part in self.parts.values():
+            part.let_go()
+        return 0
+
+    cdef bint _is_deep(self, object value) except -1:
+        """Whether it is worth while to have rules of ``value`` rather than a formula."""
+        cdef int hops
+        cdef bint is_deep = False
+        for hops in range(SHOWN_TYPES):
+            if type(value) is not dict or self.id_keyword in <dict>value:
+                return False
+            if "$ref" not in <dict>value:
+                break
+            ref = (<dict>value)["$ref"]
+            if type(ref) is not str:
+                return False
+            try:
+                value = self._lookup(ref)[0]
+            except NotPlain:
+                return False
+        else:
+            return False
+        for keyword in <dict>value:
+            if keyword == "properties" or keyword == "items" or keyword == "additionalProperties":
+                is_deep = True
+            elif keyword == "anyOf" or keyword == "oneOf":
+                for part in (<dict>value)[keyword] if type((<dict>value)[keyword]) is list else ():
+                    if type(part) is dict and ("$ref" in part or "properties" in part):
+                        is_deep = True
+            elif keyword in _NOT_PLAIN:
+                return False
+            elif self.known.get(keyword, 0) in (_APPLICATOR, _dialects.UNEVALUATED):
+                return False
+        return is_deep
 
 
 cdef int _groups_of(int types) noexcept:
@@ -902,39 +871,12 @@ cdef int _groups_of(int types) noexcept:
     return groups
 
 
-cdef inline object _number_of(symbol):
-    """A symbol as a number: quicker to compare."""
-    if type(symbol) is TerminalRef:
-        return 2 * (<TerminalRef>symbol).index + 1
-    return 2 * (<RuleRef?>symbol).index
-
-
 cdef bint _is_text(str text):
     try:
         text.encode()
     except UnicodeEncodeError:
         return False
     return True
-
-
-cdef bint _has_cycle(list needs):
-    """Whether the pairs lead in a circle: by taking away what leads nowhere."""
-    cdef dict users = {}
-    cdef dict count = {}
-    cdef list todo
-    for user, needed in set(needs):
-        users.setdefault(needed, []).append(user)
-        count[user] = count.get(user, 0) + 1
-        count.setdefault(needed, 0)
-    todo = [key for key in count if not count[key]]
-    left = len(count)
-    while todo:
-        left -= 1
-        for user in users.get(todo.pop(), ()):
-            count[user] -= 1
-            if not count[user]:
-                todo.append(user)
-    return left > 0
 
 
 def compile_plain(document, options, style, limits):
@@ -945,14 +887,27 @@ def compile_plain(document, options, style, limits):
     and for no other documents.
     """
     cdef _Plain plain
-    try:
-        plain = _Plain(document, options, limits, style)
-        start = plain.compile()
-    except (NotPlain, LlgxError):
+    for defers in (True, False):
+        plain = _Plain(document, options, limits, style, defers, True)
+        try:
+            start = plain.compile()
+            break
+        except (NotPlain, LlgxError):
+            # What was put off may be what makes it certain.
+            if not plain.parts:
+                return None
+        finally:
+            plain.let_go()
+    else:
         return None
     unknown = plain.unknown
     warnings = []
     if plain.translator is not None:
         unknown |= plain.translator.unknown
         warnings = plain.emitter.warnings
-    return plain, start, [*misspelt(document, plain.dialect, unknown), *warnings], plain.report
+        if warnings and plain.parts:
+            # Not everything that has rules is in use.
+            warnings = plain.emitter.warnings_of(reached_rules(plain.rules, start))
+    if unknown:
+        warnings = [*misspelt(document, plain.dialect, unknown), *warnings]
+    return plain, start, warnings, plain.report

@@ -16,6 +16,7 @@ def survey(str text not None) -> tuple[int, int]:
     digits outside of strings that follow each other."""
     cdef int kind = PyUnicode_KIND(text)
     cdef void* data = PyUnicode_DATA(text)
+    cdef const unsigned char* bytes_ = <const unsigned char*>data
     cdef Py_ssize_t at = 0, size = len(text)
     cdef Py_ssize_t opened = 0, deepest = 0, digits = 0, longest = 0
     cdef Py_UCS4 char
@@ -30,6 +31,10 @@ def survey(str text not None) -> tuple[int, int]:
                 continue
             digits = 0
             if char == c'"':
+                if kind == 1:
+                    # Most of the text, a byte each.
+                    while at < size and bytes_[at] != c'"' and bytes_[at] != c"\\":
+                        at += 1
                 while at < size:
                     char = PyUnicode_READ(kind, data, at)
                     at += 1

@@ -50,6 +50,7 @@ from llgx.json_schema.normal import (
     NumberGroup,
     ObjectGroup,
     Place,
+    PlainPart,
     Schema,
     Some,
     StringGroup,
@@ -145,6 +146,8 @@ class Algebra:
         are_leaves = True
         for schema in schemas:
             if schema.kind == KIND_NAME:
+                if type(schema) is PlainPart and _is_alone(schema, schemas):
+                    return schema
                 schema = resolve(schema)
             kind = schema.kind
             if kind == KIND_ANY:
@@ -274,6 +277,11 @@ class Algebra:
 
     # Questions
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether groups are being worked out, so that others may have to wait."""
+        return bool(self._path)
+
     def groups_of(self, schema: Schema) -> tuple[Group, ...]:
         """See :attr:`Schema.groups`."""
         if schema.final is None:
@@ -294,7 +302,12 @@ class Algebra:
         return self.is_empty(self.both(left, right))
 
     def settle(self, schema: Schema) -> Schema:
-        """The one handle for all formulas with the groups of ``schema``; ``never`` if empty."""
+        """The one handle for all formulas with the groups of ``schema``; ``never`` if empty.
+
+        What has its rules already stays what it is.
+        """
+        if type(schema) is PlainPart:
+            return schema
         schema = resolve(schema)
         if self.is_empty(schema):
             return self.never
@@ -741,9 +754,18 @@ def resolve(schema: Schema) -> Schema:
     return schema
 
 
+def _is_alone(part: Schema, schemas: Iterable[Schema]) -> bool:
+    """Whether ``schemas`` ask for nothing but ``part``."""
+    return all(schema is part or schema.kind == KIND_ANY for schema in schemas)
+
+
 def _is_settled(part: Member | Cell) -> bool:
     schema = part.schema
-    return schema.kind == KIND_ANY or (schema.kind == KIND_LEAF and schema.inhabited is True)
+    return (
+        schema.kind == KIND_ANY
+        or (schema.kind == KIND_LEAF and schema.inhabited is True)
+        or type(schema) is PlainPart
+    )
 
 
 def types_of(groups: Iterable[Group]) -> int:

@@ -150,9 +150,9 @@ def array_group(
         prefix = _schemas(t, items, (place, "items"), scope)
         items = True
         if "additionalItems" in known and "additionalItems" in value:
-            rest = t.schema(value["additionalItems"], (place, "additionalItems"), scope)
+            rest = t.child(value["additionalItems"], (place, "additionalItems"), scope)
     if items is not True:
-        rest = t.schema(items, (place, "items"), scope)
+        rest = t.child(items, (place, "items"), scope)
     low, high = 0, None
     unique = False
     if "minItems" in known:
@@ -204,15 +204,16 @@ def object_group(
         if "properties" in value:
             properties = t.mapping(value, "properties", place)
             inside = (place, "properties")
-            make = t.schema
+            make = t.child
             members = {name: make(item, (inside, name), scope) for name, item in properties.items()}
         if "patternProperties" in value:
             inside = (place, "patternProperties")
             for pattern, item in t.mapping(value, "patternProperties", place).items():
                 strings = pattern_set(t, pattern, place, "patternProperties")
-                patterns.append((strings, t.schema(item, (inside, pattern), scope)))
+                patterns.append((strings, t.child(item, (inside, pattern), scope)))
         if "additionalProperties" in value:
-            rest = t.schema(value["additionalProperties"], (place, "additionalProperties"), scope)
+            inside = (place, "additionalProperties")
+            rest = t.child(value["additionalProperties"], inside, scope)
     required: tuple[str, ...] = ()
     low, high = 0, None
     if "minProperties" in known:
@@ -274,4 +275,10 @@ def _cells(
                 if len(patterns) == 1 or not cell[0].is_empty():
                     refined.append(cell)
         parts = refined
-    return [Cell(names, t.algebra.both(*schemas) if schemas else rest) for names, schemas in parts]
+    return [
+        Cell(
+            names,
+            rest if not schemas else schemas[0] if len(schemas) == 1 else t.algebra.both(*schemas),
+        )
+        for names, schemas in parts
+    ]

@@ -55,23 +55,30 @@ def fold_all(
     stack: list[tuple[ir.Regex, tuple[ir.Regex, ...] | None]] = [(tree, None)]
     while stack:
         node, parts = stack.pop()
+        place = id(node)
         if parts is not None:
-            known[id(node)] = visit(node, [known[id(part)] for part in parts])
-        elif id(node) not in known:
-            found = kept.get(id(node))
+            known[place] = visit(node, [known[id(part)] for part in parts])
+        elif place not in known:
+            found = kept.get(place)
             if found is not None:
-                known[id(node)] = found[1]
+                known[place] = found[1]
                 continue
             parts = _parts(node)
+            if not parts:
+                known[place] = visit(node, [])
+                continue
             stack.append((node, parts))
             stack += [(part, None) for part in parts if id(part) not in known]
     return known
 
 
 def _parts(node: ir.Regex) -> tuple[ir.Regex, ...]:
-    if isinstance(node, ir.Concat | ir.Alternation | ir.Intersection):
+    # Most are bytes.
+    if isinstance(node, (ir.Literal, ir.ByteSet)):
+        return ()
+    if isinstance(node, (ir.Concat, ir.Alternation, ir.Intersection)):
         return node.items
-    return (node.item,) if isinstance(node, ir.Complement | ir.Repeat) else ()
+    return (node.item,) if isinstance(node, (ir.Complement, ir.Repeat)) else ()
 
 
 def is_plainly_inhabited(tree: ir.Regex) -> bool:
@@ -83,7 +90,7 @@ def is_plainly_inhabited(tree: ir.Regex) -> bool:
         if id(node) in seen:
             continue
         seen.add(id(node))
-        if isinstance(node, ir.Intersection | ir.Complement | ir.Remainder):
+        if isinstance(node, (ir.Intersection, ir.Complement, ir.Remainder)):
             return False
         if isinstance(node, ir.ByteSet):
             if not node.mask:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, Final
 
 from llgx import ir
@@ -33,6 +33,7 @@ from llgx.json_schema.normal import (
     NullGroup,
     NumberGroup,
     ObjectGroup,
+    PlainPart,
     Schema,
     StringGroup,
 )
@@ -106,6 +107,9 @@ class Emitter:
         if shared is not None:
             self.rules, self.terminals, self._refs, self._originals, any_value = shared
         self.warnings: list[str] = []
+        # Each with the rule that was under way, which is kept in a list of one.
+        self._warned: list[tuple[str, ir.Rule | None]] = []
+        self._emitting: list[ir.Rule | None] = [None]
         # Of the machines: all their rules, and those to write out at the end (emit_expand).
         self.machine_rules: set[int] = set()
         self.written_out: list[int] = []
@@ -115,7 +119,6 @@ class Emitter:
         self._todo: list[_Task] = []
         self._shared_rules: dict[tuple[tuple[int, ...], ...], ir.RuleRef] = {}
         self._distinct_terminals: dict[int, ir.TerminalRef] = {}
-        self._narrowed: set[Schema] = set()
         self.comma: Symbols = (self.ref(style.comma),)
         self.open_object = self.ref(style.open_object)
         self.close_object = self.ref(style.close_object)
@@ -284,14 +287,19 @@ class Emitter:
 
     def narrow(self, schema: Schema) -> None:
         """Note that objects of ``schema`` are held to one further member."""
-        if schema not in self._narrowed:
-            self._narrowed.add(schema)
-            warning = (
-                f"{schema.pointer or '/'}: within items that have to be unique, objects have at "
-                "most one member that is not named"
-            )
-            if warning not in self.warnings:
-                self.warnings.append(warning)
+        warning = (
+            f"{schema.pointer or '/'}: within items that have to be unique, objects have at most "
+            "one member that is not named"
+        )
+        self._warned.append((warning, self._emitting[0]))
+        if warning not in self.warnings:
+            self.warnings.append(warning)
+
+    def warnings_of(self, rules: Set[int]) -> list[str]:
+        """The warnings that are about rules with the indices ``rules``."""
+        used = {id(self.rules[index - self.first_rule]) for index in rules}
+        found = [text for text, rule in self._warned if rule is None or id(rule) in used]
+        return list(dict.fromkeys(found))
 
     def distinct_value(self, schema: Schema) -> ir.Symbol:
         """The symbol that derives the values of ``schema`` that their array does not have yet."""
@@ -362,6 +370,9 @@ class Emitter:
         return found
 
     def _new_value(self, schema: Schema) -> ir.Symbol:
+        if type(schema) is PlainPart and not self.compares:
+            made: ir.Symbol = schema.symbol(self.merged)
+            return made
         groups = schema.groups
         if groups is self.algebra.any_groups:
             if self.compares:
@@ -384,6 +395,7 @@ class Emitter:
         """Do everything that is still to be done."""
         while self._todo:
             emitter, rule, groups, schema = self._todo.pop()
+            self._emitting[0] = rule
             try:
                 for group in groups:
                     if type(group) is ObjectGroup:

@@ -79,6 +79,12 @@ class SchemaOptions(Protocol):
     def one_is_any(self) -> bool: ...
 
 
+class PlainParts(Protocol):
+    """What has rules of its own for ``value``; None where it would rather be translated."""
+
+    def __call__(self, value: dict[str, Any], place: Place) -> Schema | None: ...
+
+
 class _Malformed(SchemaError):
     """A keyword has a value that its metaschema does not allow."""
 
@@ -170,6 +176,10 @@ class Translator:
         self._loose_keys: set[object] = set()
         self._targets: dict[str, Target] = {}
         self._by_types: dict[tuple[str, ...], Schema] = {}
+        # Makes rules of members and items, so that they need no formula unless they are looked at.
+        self.plain_parts: PlainParts | None = None
+        # References that stand for nothing yet.
+        self.unbound = 0
 
     def translate(self) -> Schema:
         """The formula of the document."""
@@ -188,6 +198,7 @@ class Translator:
             name, inner, at, scope = self._later.pop()
             made = self._object(inner, self._kinds(inner, scope.dialect), at, scope)
             name.parts = (made,)
+            self.unbound -= 1
         return root
 
     def schema(self, value: Any, place: Place, scope: Scope) -> Schema:
@@ -215,10 +226,12 @@ class Translator:
             found = done[key]
             if found is None:
                 found = done[key] = self.algebra.name(place)
+                self.unbound += 1
             return found
         if self._level >= _DEEPEST:
             made = done[key] = self.algebra.name(place)
             self._later.append((made, value, place, scope))
+            self.unbound += 1
             return made
         done[key] = None
         loose = self._loose
@@ -230,10 +243,19 @@ class Translator:
         name = done[key]
         if name is not None:
             name.parts = (made,)
+            self.unbound -= 1
             # A schema that is nothing but itself stays a name.
             made = name if made is name else made
         done[key] = made
         return made
+
+    def child(self, value: Any, place: Place, scope: Scope) -> Schema:
+        """:meth:`schema` of a member or item, which may have rules of its own."""
+        if self.plain_parts is not None and type(value) is dict and scope is self._scope:
+            found = self.plain_parts(value, place)
+            if found is not None:
+                return found
+        return self.schema(value, place, scope)
 
     def _key(self, value: object, scope: Scope) -> object:
         if self._references is None:

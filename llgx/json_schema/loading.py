@@ -106,7 +106,12 @@ def _parse(text: str | bytes, limits: Limits) -> object:
             return _parse_deep(text)
         if text.startswith("\ufeff"):
             raise json.JSONDecodeError("it begins with a byte order mark", text, 0)
-        return (_DECODER if digits <= _MOST_DIGITS else _LONG_DECODER).decode(text)
+        decoder = _DECODER if digits <= _MOST_DIGITS else _LONG_DECODER
+        if text.startswith("{"):
+            value, end = decoder.raw_decode(text)
+            if end == len(text):
+                return value
+        return decoder.decode(text)
     except json.JSONDecodeError as error:
         raise SchemaError(
             f"the schema is no JSON: line {error.lineno}, column {error.colno}: {error.msg}"

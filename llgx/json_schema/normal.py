@@ -15,6 +15,7 @@ groups. The nodes are immutable and compare by content.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ __all__ = [
     "NumberGroup",
     "ObjectGroup",
     "Place",
+    "PlainPart",
     "Schema",
     "Some",
     "StringGroup",
@@ -242,3 +244,42 @@ class Schema:
     def __repr__(self) -> str:
         names = ("any", "never", "leaf", "and", "or", "not", "one", "names", "name")
         return f"<Schema {names[self.kind]} at {self.pointer or '/'} ({id(self):#x})>"
+
+
+class PlainPart(Schema):
+    """A member or item that has its rules already, by the short way (:mod:`._plain`).
+
+    It is a reference to what the part of the document at ``place`` is translated into, which
+    happens when somebody looks: as long as nothing is met with it, nobody does. Equal parts are one
+    handle. ``symbol(merged)`` derives its values, for either setting of ``Emitter.merged``.
+    """
+
+    __slots__ = ("_found", "_translate", "symbol")
+
+    def __init__(
+        self,
+        algebra: Algebra,
+        place: Place,
+        symbol: Callable[[bool], Any],
+        translate: Callable[[], Schema],
+    ) -> None:
+        self._found: tuple[Schema, ...] = ()
+        super().__init__(algebra, KIND_NAME, (), place)
+        self.symbol = symbol
+        self._translate = translate
+        self.inhabited = True
+
+    @property
+    def parts(self) -> tuple[Schema, ...]:
+        """What it stands for, translated when it is first asked for."""
+        if not self._found:
+            self._found = (self._translate(),)
+        return self._found
+
+    @parts.setter
+    def parts(self, parts: tuple[Schema, ...]) -> None:
+        self._found = parts
+
+    def let_go(self) -> None:
+        """Forget who made it: nothing is asked of it any more."""
+        del self.symbol, self._translate

@@ -39,6 +39,7 @@ _SHORT: Final = {
 }
 # Characters that JSON does not allow as they are.
 _FORBIDDEN: Final = (1 << 0x20) - 1 | 1 << 0x22 | 1 << 0x5C
+_SPECIAL: Final = frozenset(chr(point) for point in range(128) if _FORBIDDEN >> point & 1)
 _ALL_BYTES: Final = (1 << 256) - 1
 _QUOTE: Final = ir.Literal(b'"')
 _MOST_KEPT: Final = 1_000
@@ -82,14 +83,10 @@ def quote_text(text: str, spelling: StringSpelling = DEFAULT) -> ir.Regex:
 
 
 def _text(text: str, spelling: StringSpelling) -> ir.Regex:
-    if not spelling.unicode_escapes and not any(_is_special(c, spelling) for c in text):
+    escapes_slash = "/" in text and "/" in spelling.escapes
+    if not spelling.unicode_escapes and not escapes_slash and _SPECIAL.isdisjoint(text):
         return ir.Literal(text.encode())
     return concat([_chars(((ord(char), ord(char)),), spelling) for char in text])
-
-
-def _is_special(char: str, spelling: StringSpelling) -> bool:
-    point = ord(char)
-    return point < 0x80 and (bool(_FORBIDDEN >> point & 1) or char == "/" in spelling.escapes)
 
 
 class _Quoter:
@@ -125,6 +122,14 @@ class _Quoter:
 
         If not, it is right as far as spellings go. That is enough below ``&``, ``|`` and ``~``.
         """
+        # Most are bytes.
+        if isinstance(node, ir.Literal):
+            try:
+                return _text(node.data.decode(), self.spelling), True
+            except UnicodeDecodeError:
+                return concat([_byte_set(1 << b, self.spelling) for b in node.data]), True
+        if isinstance(node, ir.ByteSet):
+            return _byte_set(node.mask, self.spelling), True
         if isinstance(node, ir.Complement):
             return ir.Complement(parts[0][0]), False
         if isinstance(node, ir.Intersection):
@@ -141,15 +146,8 @@ class _Quoter:
             return concat(items), True
         if isinstance(node, ir.Repeat):
             return repeat(items[0], node.low, node.high), True
-        if isinstance(node, _Chars):
-            return _chars(node.members, self.spelling), True
-        if isinstance(node, ir.Literal):
-            try:
-                return _text(node.data.decode(), self.spelling), True
-            except UnicodeDecodeError:
-                return concat([_byte_set(1 << b, self.spelling) for b in node.data]), True
-        assert isinstance(node, ir.ByteSet), node
-        return _byte_set(node.mask, self.spelling), True
+        assert isinstance(node, _Chars), node
+        return _chars(node.members, self.spelling), True
 
 
 @functools.lru_cache(maxsize=64)

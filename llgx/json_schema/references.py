@@ -91,7 +91,7 @@ def dialect_for(contents: object, default: Dialect, resources: Mapping[str, Any]
     seen: set[str] = set()
     vocabularies = None
     name = None
-    while isinstance(contents, Mapping):
+    while type(contents) is dict or isinstance(contents, Mapping):
         uri = contents.get("$schema")
         if not isinstance(uri, str) or uri in seen:
             break

@@ -33,7 +33,7 @@ _SPACE: Final = ir.ByteSet(sum(1 << byte for byte in b" \t\n\r"))
 _SPACES: Final = ir.Repeat(_SPACE, 0, None)
 _QUOTE: Final = ir.Literal(b'"')
 KEPT_KEYS: Final = 8_192  # key terminals of one style, about 1 KB each
-_KEPT_SCALARS: Final = 1_024
+_KEPT_SCALARS: Final = 512  # in use, and as many from before
 _NAME_LENGTH: Final = 60
 _SHOWN: Final = 4
 
@@ -133,7 +133,11 @@ class Style:
             self.string_body = any_string.items[1]
         # Keys by name, and whether a comma is before them and a colon after them.
         self.keys: dict[tuple[str, bool, bool], ir.Terminal] = {}
+        # Constrained scalars by the set, and by the values of their keywords. Of the sets the last
+        # ones used are kept: some formats take milliseconds to spell.
         self._scalars: dict[StringSet | NumberSet, ir.Terminal] = {}
+        self._older_scalars: dict[StringSet | NumberSet, ir.Terminal] = {}
+        self.bounds: dict[tuple[object, ...], ir.Terminal] = {}
 
     @staticmethod
     def of(options: Options) -> Style:
@@ -222,7 +226,7 @@ class Style:
         """A string out of ``strings``."""
         if strings.is_any:
             return self.string
-        found = self._scalars.get(strings)
+        found = self._kept(strings)
         if found is None:
             found = self._keep(strings, ir.Terminal("string", strings.quoted(self.strings)))
         return found
@@ -231,16 +235,25 @@ class Style:
         """A number out of ``numbers``."""
         if numbers.is_any:
             return self.number
-        found = self._scalars.get(numbers)
+        found = self._kept(numbers)
         if found is None:
             if numbers == NumberSet.INTEGERS:
                 return self.integer
             found = self._keep(numbers, ir.Terminal("number", numbers.regex(self.numbers)))
         return found
 
+    def _kept(self, key: StringSet | NumberSet) -> ir.Terminal | None:
+        found = self._scalars.get(key)
+        if found is None:
+            found = self._older_scalars.get(key)
+            if found is not None:
+                self._keep(key, found)
+        return found
+
     def _keep(self, key: StringSet | NumberSet, terminal: ir.Terminal) -> ir.Terminal:
         if len(self._scalars) >= _KEPT_SCALARS:
-            self._scalars.clear()
+            # What is not asked for until the next time is gone then.
+            self._older_scalars, self._scalars = self._scalars, {}
         self._scalars[key] = terminal
         return terminal
 

@@ -174,7 +174,7 @@ class _Machine:
                 self._behinds.append(node)
         elif isinstance(node, Loop):
             self._collect(node.item, sets, depth + 1)
-        elif isinstance(node, Seq | Alt):
+        elif isinstance(node, (Seq, Alt)):
             for item in node.items:
                 self._collect(item, sets, depth + 1)
         else:

@@ -153,7 +153,7 @@ def _matches_empty(item: ir.Regex) -> bool | None:
         return True
     if isinstance(item, ir.Concat) and len(item.items) <= _GLANCE:
         if any(
-            isinstance(part, ir.Literal | ir.ByteSet) and part != ir.EPSILON for part in item.items
+            isinstance(part, (ir.Literal, ir.ByteSet)) and part != ir.EPSILON for part in item.items
         ):
             return False
         if all(isinstance(part, ir.Repeat) and not part.low for part in item.items):

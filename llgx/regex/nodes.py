@@ -274,7 +274,7 @@ def size(node: Node) -> int:
             stack.append(item.body)
         elif isinstance(item, Loop):
             stack.append(item.item)
-        elif isinstance(item, Seq | Alt):
+        elif isinstance(item, (Seq, Alt)):
             stack.extend(item.items)
     return count
 
@@ -294,6 +294,6 @@ def assertions(node: Node) -> list[Assertion | Look]:
             stack.append(item.body)
         elif isinstance(item, Loop):
             stack.append(item.item)
-        elif isinstance(item, Seq | Alt):
+        elif isinstance(item, (Seq, Alt)):
             stack.extend(reversed(item.items))
     return found

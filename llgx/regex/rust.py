@@ -703,7 +703,7 @@ def _fixed_length(node: Node) -> int | None:
     while stack:
         item, ready = stack.pop()
         parts: tuple[Node, ...] = ()
-        if isinstance(item, Seq | Alt):
+        if isinstance(item, (Seq, Alt)):
             parts = item.items
         elif isinstance(item, Loop):
             parts = (item.item,)
@@ -713,7 +713,7 @@ def _fixed_length(node: Node) -> int | None:
             continue
         known = [lengths[id(part)] for part in parts]
         length: int | None = None
-        if isinstance(item, Chars | Bytes):
+        if isinstance(item, (Chars, Bytes)):
             length = 1
         elif isinstance(item, Loop):
             length = None if known[0] is None or item.low != item.high else known[0] * item.low

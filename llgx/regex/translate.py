@@ -118,7 +118,7 @@ class _Translator:
                 stack.append(item.body)
             elif isinstance(item, Loop):
                 stack.append(item.item)
-            elif isinstance(item, Seq | Alt):
+            elif isinstance(item, (Seq, Alt)):
                 stack.extend(item.items)
         return total
 
@@ -255,9 +255,9 @@ class _Translator:
 
 def _zero_width(node: Node) -> bool:
     """Whether ``node`` can match the empty string only."""
-    if isinstance(node, Assertion | Look):
+    if isinstance(node, (Assertion, Look)):
         return True
-    if isinstance(node, Seq | Alt):
+    if isinstance(node, (Seq, Alt)):
         return all(_zero_width(item) for item in node.items)
     return isinstance(node, Loop) and _zero_width(node.item)
 
@@ -266,7 +266,7 @@ def _both(left: ir.Regex, right: ir.Regex) -> ir.Regex:
     """Texts in both; ``right`` holds valid UTF-8 only."""
     if left == ANY_TEXT:
         return right
-    if right == ANY_TEXT and not isinstance(left, ir.Complement | ir.Intersection):
+    if right == ANY_TEXT and not isinstance(left, (ir.Complement, ir.Intersection)):
         return left
     return intersect((right, left))
 
