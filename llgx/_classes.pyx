@@ -27,29 +27,22 @@ from cpython.pythread cimport WAIT_LOCK, PyThread_acquire_lock, PyThread_release
 from llgx._lexer cimport (
     FIRST_LEAD, LEAD_COUNT, LoopKey, key_takes, utf8_lead, utf8_next,
 )
-from llgx._memory cimport NONE, Words, words_free, words_push
+from llgx._memory cimport NONE, Words, lowest_bit, words_free, words_push
 from llgx._trie cimport Classes, Table, TablePool, Trie, child_byte, child_node, string_key
 
 cdef extern from *:
     """
     #if defined(_MSC_VER)
     #include <intrin.h>
-    static inline uint32_t llgx_lowest(uint64_t bits) {
-        unsigned long place;
-        _BitScanForward64(&place, bits);
-        return (uint32_t)place;
-    }
     static inline uint32_t llgx_ones(uint64_t bits) { return (uint32_t)__popcnt64(bits); }
     #else
-    static inline uint32_t llgx_lowest(uint64_t bits) { return (uint32_t)__builtin_ctzll(bits); }
     static inline uint32_t llgx_ones(uint64_t bits) {
         return (uint32_t)__builtin_popcountll(bits);
     }
     #endif
     """
-    # How many bits of ``bits`` are one, and the place of the lowest of them.
+    # How many bits of ``bits`` are one.
     uint32_t _ones "llgx_ones"(uint64_t bits) noexcept nogil
-    uint32_t _lowest "llgx_lowest"(uint64_t bits) noexcept nogil
 
 cdef enum:
     ILL_FORMED = 0xFF    # of a node: no character goes on as its bytes do
@@ -242,7 +235,7 @@ cdef int _list_whole(
         for i in range(pool.words):
             word = table.bits[i]
             while word:
-                token = 64 * i + _lowest(word)
+                token = 64 * i + lowest_bit(word)
                 word &= word - 1
                 if place == 0:
                     at[classes.characters[token] + 2] += 1

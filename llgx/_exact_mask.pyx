@@ -31,16 +31,11 @@ from llgx._exact cimport exact_step
 from llgx._inside cimport subtrees_of, table_of
 from llgx._lexer cimport LEAD_COUNT, LoopKey, key_takes, utf8_lead, utf8_next
 from llgx._memory cimport (
-    FAULT_MEMORY, NONE, array_grown, fault_set, map_clear, map_get, map_put, words_reserve,
+    FAULT_MEMORY, NONE, array_grown, fault_set, lowest_bit, map_clear, map_get, map_put,
+    words_reserve,
 )
 from llgx._suffixes cimport table_suffixes
 from llgx._trie cimport Table, Trie, child_byte, child_node, tokens_end
-
-cdef extern from *:
-    """
-    #define llgx_ctz(word) __builtin_ctzll(word)
-    """
-    int ctz "llgx_ctz"(uint64_t word) noexcept nogil
 
 cdef enum:
     WALK_WORDS = 8
@@ -381,7 +376,7 @@ cdef void _read_kept(
     for i in range(words):
         left = kept[i]
         while left:
-            token = trie.tokens[first + 64 * i + ctz(left)]
+            token = trie.tokens[first + 64 * i + lowest_bit(left)]
             bits[token >> 6] |= <uint64_t>1 << (token & 63)
             left &= left - 1
 

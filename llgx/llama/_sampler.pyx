@@ -34,7 +34,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memmove
 
 from llgx._compiled cimport CompiledGrammar
-from llgx._memory cimport FAULT_MEMORY, FAULT_NONE, Fault
+from llgx._memory cimport FAULT_MEMORY, FAULT_NONE, Fault, lowest_bit
 from llgx._lower cimport raise_fault
 from llgx._sequence cimport (
     Program, Step, mask_words, program_acquire, program_release, step_advance, step_begin,
@@ -54,18 +54,8 @@ cdef extern from *:
     /* A sampler's interface. llama.cpp keeps the address, and reads as many pointers as its version
        has: 6 to 12 so far. Those that are not set are NULL, which all but ``apply`` may be. */
     static void *llgx_interface[24];
-    #if defined(__GNUC__) || defined(__clang__)
-    #define llgx_lowest_bit(word) ((unsigned)__builtin_ctzll(word))
-    #else
-    static unsigned llgx_lowest_bit(unsigned long long word) {
-        unsigned place = 0;
-        while (!(word & 1)) { word >>= 1; place++; }
-        return place;
-    }
-    #endif
     """
     void* interface "llgx_interface"[24]
-    uint32_t lowest_bit "llgx_lowest_bit"(uint64_t word) noexcept nogil
 
 # ------------------------------------------------------------------- contexts
 
