@@ -51,17 +51,21 @@ class _Tree:
 
 
 def captures(matcher: ReferenceMatcher) -> list[Span]:
-    """What ``llgx.Matcher.captures`` should say: (name, data, start, end)."""
+    """What ``llgx.Matcher.captures`` should say: (name, data, start, end). ``CyclicError`` or
+    ``TooLongError`` where it does not."""
     grammar = matcher.grammar
     if matcher.grammar.ir.exact:
         return []  # there are none
     text, lexemes, pending, complete = _lexemes(matcher)
     search = _Search(grammar, lexemes, pending)
-    if complete:
-        trees = [search.derive(grammar.ir.start, 0, 0, len(lexemes))]
-        assert trees[0] is not None
-    else:
-        trees = search.derive_partly(grammar.ir.start, 0, 0, frozenset()) or []
+    try:
+        if complete:
+            trees = [search.derive(grammar.ir.start, 0, 0, len(lexemes))]
+            assert trees[0] is not None
+        else:
+            trees = search.derive_partly(grammar.ir.start, 0, 0, frozenset()) or []
+    except RecursionError as error:
+        raise TooLongError from error
     found: list[Span] = []
     for tree in trees:
         assert tree is not None
