@@ -26,7 +26,7 @@ from cpython.pythread cimport WAIT_LOCK, PyThread_acquire_lock, PyThread_release
 
 from llgx._memory cimport NONE, Words, lowest_bit, words_free, words_push
 from llgx._texts cimport NO_TEXTS, texts_free, texts_init, texts_insert
-from llgx._trie cimport Spans, TablePool
+from llgx._trie cimport Spans, TablePool, tokens_with
 
 cdef enum:
     MOST_HELD = 4096     # lexemes in the tokens of a list up to which they are listed
@@ -54,7 +54,7 @@ cdef uint64_t* _holders(const TablePool* pool, const uint32_t* bytes) noexcept n
             bits[i] &= ~pool.classes.ascii[i]
     for byte in range(128):
         if _has(bytes, byte):
-            holding = pool.classes.holding[byte]
+            holding = tokens_with(pool.classes, <uint8_t>byte)
             for i in range(pool.words):
                 bits[i] |= holding[i]
     return bits

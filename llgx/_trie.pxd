@@ -200,6 +200,11 @@ cdef inline void string_key(LoopKey* key) noexcept nogil:
     key.bytes = False
 
 
+cdef inline const uint64_t* tokens_with(const Classes* classes, uint8_t byte) noexcept nogil:
+    """The tokens that hold an ASCII byte, as a bitset."""
+    return classes.holding[128 + byte]
+
+
 cdef inline uint8_t child_byte(const Trie* trie, uint32_t place) noexcept nogil:
     return <uint8_t>(trie.child[place] & 0xFF)
 

@@ -647,3 +647,30 @@ def test_a_scalar_item_that_is_an_opening_too() -> None:
             token for token in range(len(texts)) if matcher.allows(token)
         ]
         assert not {6, 7} & set(matcher.allowed_tokens())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '["a","b","c',  # of which no token may go on with a comma
+        '["a","b","',
+        '["a", "b",',
+        '["a","b","c"',
+        '["c","a',
+        '["ab","a',
+        '[["a"],["b"],["c"',
+    ],
+)
+def test_few_items_on_a_real_vocabulary(text: str, llama3: llgx.Vocabulary) -> None:
+    """Found by a chat: lists of tokens that the vocabulary has by the bytes in them."""
+    items: dict[str, object] = {"enum": ["a", "b", "c", *(["ab"] if "ab" in text else [])]}
+    if text.startswith("[["):
+        items = {"type": "array", "items": items, "minItems": 1, "maxItems": 1}
+    schema = {"type": "array", "items": items, "uniqueItems": True}
+    matcher = llgx.Matcher(llgx.Grammar.from_json_schema(schema).compile(llama3))
+    for token in llama3.tokenize(text.encode()):
+        matcher.consume(token)
+    allowed = matcher.allowed_tokens()
+    fitting = [token for token in range(len(llama3)) if matcher.validate([token])]
+    assert allowed == fitting
+    assert 0 < len(allowed) < 1000
