@@ -125,7 +125,6 @@ cdef int _sort_tokens(Classes* classes, const Trie* trie) noexcept nogil:
             at[classes.characters[token] + 2] += 1
     for i in range(2, classes.longest + 3):
         at[i] += at[i - 1]
-    classes.count = at[classes.longest + 2]
     for i in range(trie.token_count):
         token = trie.tokens[i]
         if (classes.well_formed[token >> 6] >> (token & 63)) & 1:

@@ -77,7 +77,8 @@ cdef struct Boundary:    # where a row has to be asked
     const uint64_t* filter  # tokens that do not count here, or NULL
     const uint32_t* less # a few more of them, sorted
     uint32_t less_count
-    uint64_t live[4]     # bit b: the lexeme goes on with byte b of a child of ``node``
+    uint64_t live[4]     # bit b: the lexeme goes on with byte b, of a child of ``node`` or after
+                         # the loop of a lazy site
 
 cdef struct Base:        # a loop table that stands for most of a walk
     Table* table

@@ -43,13 +43,32 @@ from llgx._lexer cimport (
     lexer_loop_lead, key_equals, key_takes, lexer_step, set_t, state_t, utf8_lead,
 )
 from llgx._memory cimport (
-    FAULT_MEMORY, NONE, arena_take, array_grown, fault_set, interner_drop, interner_put, map_get,
-    map_put, words_push,
+    FAULT_MEMORY, NONE, Map, arena_take, array_grown, fault_set, interner_drop, interner_put,
+    map_get, map_put, words_push,
 )
 from llgx._suffixes cimport table_left, table_splits, table_suffixes
 from llgx._trie cimport (
     Table, Trie, child_byte, child_node, table_acquire, table_window, tokens_end,
 )
+
+
+cdef Site* _new_site(
+    Engine* engine, Map* index, uint64_t high_key, uint64_t low_key
+) noexcept nogil:
+    """One more site, empty, the last of ``engine.sites``, found under a key of ``index``; NULL with
+    a fault set when memory is out."""
+    cdef Site* grown = <Site*>array_grown(
+        engine.sites, &engine.site_room, engine.site_count, sizeof(Site)
+    )
+    if grown != NULL:
+        engine.sites = grown
+    if grown == NULL or map_put(index, high_key, low_key, engine.site_count) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return NULL
+    grown = &engine.sites[engine.site_count]
+    engine.site_count += 1
+    memset(grown, 0, sizeof(Site))
+    return grown
 
 
 cdef uint32_t site_of(
@@ -58,7 +77,7 @@ cdef uint32_t site_of(
 ) noexcept nogil:
     """The id of a place to walk from; NONE with a fault set when memory is out."""
     cdef uint32_t known
-    cdef Site* grown
+    cdef Site* site
     cdef uint64_t high_key = <uint64_t><size_t>trie
     cdef uint64_t low_key = root
     cdef bint filtered = False
@@ -75,24 +94,16 @@ cdef uint32_t site_of(
     known = map_get(&engine.site_index, high_key, low_key)
     if known != NONE:
         return known
-    grown = <Site*>array_grown(engine.sites, &engine.site_room, engine.site_count, sizeof(Site))
-    if grown == NULL:
-        fault_set(&engine.fault, FAULT_MEMORY)
+    site = _new_site(engine, &engine.site_index, high_key, low_key)
+    if site == NULL:
         return NONE
-    engine.sites = grown
-    grown = &engine.sites[engine.site_count]
-    grown.trie = trie
-    grown.root = root
-    grown.low = low
-    grown.high = high
-    grown.table = table
-    grown.depth = depth
-    grown.filtered = filtered
-    grown.lazy = False
-    if map_put(&engine.site_index, high_key, low_key, engine.site_count) < 0:
-        fault_set(&engine.fault, FAULT_MEMORY)
-        return NONE
-    engine.site_count += 1
+    site.trie = trie
+    site.root = root
+    site.low = low
+    site.high = high
+    site.table = table
+    site.depth = depth
+    site.filtered = filtered
     return engine.site_count - 1
 
 
@@ -101,29 +112,20 @@ cdef uint32_t lazy_site(
 ) noexcept nogil:
     """The id of what comes after a loop; NONE with a fault set when memory is out."""
     cdef uint64_t key = <uint64_t>low << 32 | high
-    cdef uint32_t known
-    cdef Site* grown
-    known = map_get(&engine.lazy_index, <uint64_t><size_t>table, key)
+    cdef uint32_t known = map_get(&engine.lazy_index, <uint64_t><size_t>table, key)
+    cdef Site* site
     if known != NONE:
         return known
-    grown = <Site*>array_grown(engine.sites, &engine.site_room, engine.site_count, sizeof(Site))
-    if grown == NULL:
-        fault_set(&engine.fault, FAULT_MEMORY)
+    site = _new_site(engine, &engine.lazy_index, <uint64_t><size_t>table, key)
+    if site == NULL:
         return NONE
-    engine.sites = grown
-    grown = &engine.sites[engine.site_count]
-    memset(grown, 0, sizeof(Site))
-    grown.trie = table.trie
-    grown.root = table.root
-    grown.low = low
-    grown.high = high
-    grown.table = table
-    grown.depth = depth
-    grown.lazy = True
-    if map_put(&engine.lazy_index, <uint64_t><size_t>table, key, engine.site_count) < 0:
-        fault_set(&engine.fault, FAULT_MEMORY)
-        return NONE
-    engine.site_count += 1
+    site.trie = table.trie
+    site.root = table.root
+    site.low = low
+    site.high = high
+    site.table = table
+    site.depth = depth
+    site.lazy = True
     return engine.site_count - 1
 
 

@@ -133,7 +133,6 @@ cdef struct Classes:     # see ``_classes.pyx``
     uint16_t* characters # by token: characters, begun ones included
     uint32_t* by_characters  # the well-formed tokens, rising
     uint32_t* by_at      # by number of characters, and one more: where they begin
-    uint32_t count       # how many they are
     uint32_t longest     # characters of the longest of them
     uint64_t** windows   # by number of characters: those that have at most so many, or NULL
     uint32_t* up         # by node of the main trie: parent << 8 | byte
