@@ -212,10 +212,6 @@ cdef Classes* _classes_of(TablePool* pool) noexcept nogil:
     return NULL
 
 
-cdef inline bint _takes(const LoopKey* key, uint32_t byte) noexcept nogil:
-    return (key.ascii[byte >> 6] >> (byte & 63)) & 1
-
-
 cdef int _list_whole(
     const Classes* classes, const TablePool* pool, Table* table, uint32_t count
 ) noexcept nogil:
@@ -326,7 +322,7 @@ cdef int _remove_holders(
     cdef uint32_t i, taken = 0
     cdef const uint64_t* without
     for i in range(first, first + count):
-        taken += _takes(key, i)
+        taken += key_takes(key, <uint8_t>i)
     if taken == count:
         return 0
     if taken:
@@ -401,10 +397,8 @@ cdef uint32_t _characters_above(
     node = classes.up[node] >> 8
     while node:
         byte = classes.up[node] & 0xFF
-        if byte >= 0x80:
-            if byte >= FIRST_LEAD and not key_takes(key, <uint8_t>byte):
-                return 0
-        elif not _takes(key, byte):
+        # (The bytes between are inside a character, which its first one stands for.)
+        if (byte < 0x80 or byte >= FIRST_LEAD) and not key_takes(key, <uint8_t>byte):
             return 0
         count += byte < 0x80 or byte >= 0xC0
         if count > most:

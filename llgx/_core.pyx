@@ -36,7 +36,7 @@ from llgx._scopes cimport (
     place_load, place_step, scopes_are_complete, scopes_forced, scopes_read,
 )
 from llgx._sequence cimport (
-    CUT, FRESH, STATE, Program, Step, step_accepts, step_advance, step_begin, step_eat,
+    CUT, FRESH, STATE, Step, step_accepts, step_advance, step_begin, step_eat,
     step_is_known, step_mask, step_plain, step_take, step_token_row, steps_reserve,
 )
 from llgx._tokens cimport tokens_next, tokens_only

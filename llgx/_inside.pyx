@@ -40,7 +40,7 @@ from llgx._engine cimport (
 )
 from llgx._lexer cimport (
     DEAD, NO_SET, Loop, LoopKey, lexer_first, lexer_loop, lexer_loop_at,
-    lexer_loop_lead, key_equals, key_takes, lexer_step, set_t, state_t, utf8_lead,
+    lexer_loop_lead, key_equals, key_takes, lexer_step, set_t, state_t,
 )
 from llgx._memory cimport (
     FAULT_MEMORY, NONE, Map, arena_take, array_grown, fault_set, interner_drop, interner_put,

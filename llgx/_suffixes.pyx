@@ -26,7 +26,7 @@ from libc.string cimport memcmp, memcpy, memset
 from cpython.pythread cimport WAIT_LOCK, PyThread_acquire_lock, PyThread_release_lock
 
 from llgx._classes cimport classes_are_few, classes_places
-from llgx._lexer cimport LoopKey, key_takes, utf8_lead, utf8_next
+from llgx._lexer cimport key_takes, utf8_lead, utf8_next
 from llgx._memory cimport NONE, Words, words_free, words_push, words_reserve
 from llgx._trie cimport (
     Splits, Suffixes, Table, TablePool, Trie, child_byte, child_node, trie_assemble, trie_free,

@@ -24,7 +24,7 @@ cimport cython
 from cpython.dict cimport PyDict_GetItem
 from cpython.object cimport PyObject
 
-from llgx._ir cimport Rule, RuleRef, TerminalRef
+from llgx._ir cimport RuleRef, TerminalRef
 from llgx.json_schema._plain_rules cimport (
     PlainRules, are_productive, has_cycle, number_of, reached_rules,
 )
