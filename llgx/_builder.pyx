@@ -21,8 +21,8 @@ from libc.string cimport memcmp, memcpy, memset
 
 from llgx._engine cimport DELTA_LIMIT, SPARSE_LIMIT, Builder, Engine, Mask
 from llgx._memory cimport (
-    FAULT_MEMORY, NONE, Map, Words, array_grown, fault_set, lowest_bit, map_get, map_put,
-    words_push, words_reserve,
+    FAULT_MEMORY, NONE, Map, Words, array_grown, bits_hash, fault_set, lowest_bit, map_get,
+    map_put, words_push, words_reserve,
 )
 from llgx._trie cimport Trie
 
@@ -83,9 +83,12 @@ cdef const uint64_t* _combined(
 
     What rows add to masks are few bitsets, met again and again, so sums are looked up.
     """
-    cdef uint32_t i, index = map_get(known, <uint64_t><size_t>one, <uint64_t><size_t>other)
+    cdef uint32_t i, index
     cdef uint64_t* made
     cdef const uint64_t* kept
+    if one == other and not minus:
+        return one
+    index = map_get(known, <uint64_t><size_t>one, <uint64_t><size_t>other)
     if index != NONE:
         return engine.bitsets[index]
     made = <uint64_t*>malloc((engine.words + 1) * sizeof(uint64_t))
@@ -191,20 +194,9 @@ cdef const uint64_t* builder_bitset(
     Engine* engine, const uint64_t* bits, uint32_t* index
 ) noexcept nogil:
     """A kept bitset with this content; NULL with a fault set when memory is out."""
-    cdef uint64_t lanes[4]
-    cdef uint64_t h = 0
-    cdef uint32_t i
+    cdef uint64_t h = bits_hash(bits, engine.words)
     cdef uint64_t** grown
     cdef uint64_t* made
-    # Four independent chains: one would wait for each multiplication.
-    for i in range(4):
-        lanes[i] = 0x9E3779B97F4A7C15ULL + i
-    for i in range(engine.words):
-        lanes[i & 3] = (lanes[i & 3] ^ bits[i]) * 0xD6E8FEB86659FD93ULL
-        lanes[i & 3] ^= lanes[i & 3] >> 29
-    for i in range(4):
-        h = (h ^ lanes[i]) * 0xD6E8FEB86659FD93ULL
-        h ^= h >> 29
     index[0] = map_get(&engine.bitset_index, h, 0)
     if index[0] != NONE and \
             memcmp(engine.bitsets[index[0]], bits, engine.words * sizeof(uint64_t)) == 0:

@@ -370,6 +370,7 @@ cdef state_t lexer_fill(Lexer* lx, state_t state, uint32_t byte_class) noexcept 
     """Compute one transition and keep it."""
     cdef state_t target = DEAD, twin
     cdef state_t* row
+    cdef uint64_t first[4]
     cdef uint32_t i
     if lx.twins and lx.states[state].twin == UNKNOWN:
         _find_twin(lx, state)
@@ -391,8 +392,13 @@ cdef state_t lexer_fill(Lexer* lx, state_t state, uint32_t byte_class) noexcept 
         if row == NULL:
             fault_set(lx.fault, FAULT_MEMORY)
             return DEAD
+        memset(first, 0, sizeof(first))
+        for i in range(1, lx.vectors.entries[state].length, 2):
+            if _add_first(lx, lx.vectors.entries[state].words[i], first) < 0:
+                return DEAD
+        # By most bytes nothing goes on, which needs no derivative.
         for i in range(lx.rx.class_count):
-            row[i] = UNKNOWN
+            row[i] = UNKNOWN if (first[i >> 6] >> (i & 63)) & 1 else DEAD
         lx.states[state].row = row
     row[byte_class] = target
     return target

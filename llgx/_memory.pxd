@@ -111,7 +111,57 @@ cdef inline void* array_grown(
     return grown
 
 
+# --------------------------------------------------------------------------- queues
+
+cdef struct Link:        # the first member of what a queue holds
+    Link* older
+    Link* newer
+
+
+cdef struct Queue:       # of what has no users, in the order in which it lost them
+    Link* oldest
+    Link* newest
+
+
+cdef inline void queue_put(Queue* queue, Link* link) noexcept nogil:
+    link.older = queue.newest
+    link.newer = NULL
+    if queue.newest != NULL:
+        queue.newest.newer = link
+    else:
+        queue.oldest = link
+    queue.newest = link
+
+
+cdef inline void queue_take(Queue* queue, Link* link) noexcept nogil:
+    if link.older != NULL:
+        link.older.newer = link.newer
+    else:
+        queue.oldest = link.newer
+    if link.newer != NULL:
+        link.newer.older = link.older
+    else:
+        queue.newest = link.older
+
+
 # --------------------------------------------------------------------------- bits
+
+cdef inline uint64_t bits_hash(const uint64_t* bits, uint32_t words) noexcept nogil:
+    """A hash of a bitset."""
+    cdef uint64_t lanes[4]
+    cdef uint64_t h = 0
+    cdef uint32_t i
+    # Four independent chains: one would wait for each multiplication.
+    for i in range(4):
+        lanes[i] = 0x9E3779B97F4A7C15ULL + i
+    for i in range(words):
+        lanes[i & 3] = (lanes[i & 3] ^ bits[i]) * 0xD6E8FEB86659FD93ULL
+        lanes[i & 3] ^= lanes[i & 3] >> 29
+    for i in range(4):
+        h = (h ^ lanes[i]) * 0xD6E8FEB86659FD93ULL
+        h ^= h >> 29
+    return h
+
 
 cdef extern from *:
     """

@@ -14,9 +14,8 @@ time, so that what one grammar has to itself is never copied.
 Invariant: ids of one generation name equal contents only if they are equal; what is adopted is, but
 for the ids of the grammar, what the engine would have made itself.
 
-Cost: one interning per regex node below a state asked for, and a copy of a few boundaries. Memory
-is bounded: plans without users are dropped, least recently used first; when the ids are too many,
-all are forgotten and a new generation begins, which engines of the old one take no part in.
+Cost: one interning per regex node below a state asked for, and a copy of a few boundaries. Where
+plans are kept, and for how long, is ``_plan_pool``'s business.
 """
 
 from libc.stdint cimport uint32_t, uint64_t
@@ -31,21 +30,24 @@ from llgx._engine cimport (
 from llgx._inside cimport lazy_site, site_of
 from llgx._lexer cimport Lexer, lexer_set, state_t
 from llgx._memory cimport (
-    FAULT_MEMORY, NONE, UNKNOWN, arena_take, array_grown, fault_set, interner_free, interner_put,
-    map_clear, map_get, map_put,
+    FAULT_MEMORY, NONE, UNKNOWN, arena_take, array_grown, fault_set, interner_put, map_get,
+    map_put,
 )
 from llgx._regex cimport (
     ALT_KIND, AND_KIND, BYTES_KIND, CONCAT_KIND, EPSILON_KIND, LITERAL_KIND, NOT_KIND,
     REMAINDER_KIND, REPEAT_KIND, Regex, node_t, regex_words,
 )
-from llgx._trie cimport PlanPool, SharedBoundary, SharedPlan, Table, shared_free
+from llgx._plan_pool cimport (
+    FIRST_PLAN, plan_pool_renew, plan_pool_take, shared_bits, shared_plan_drop, shared_plan_free,
+    shared_plan_hold,
+)
+from llgx._trie cimport PlanPool, SharedBoundary, SharedPlan, Table, TablePool, table_hold
 
 cdef enum:
     MOST_TERMINALS = 64  # of a state that takes part
     MOST_IDS = 1 << 19   # of nodes, states and places in one generation
     MOST_WORDS = 256     # of the content of a node
     DEEPEST = 100        # levels of a regex that takes part
-    FIRST_PLAN = 2       # values in the index from here on are plans, below it sightings
 
 
 cdef struct Key:
@@ -159,65 +161,6 @@ cdef void shared_begin(Engine* engine) noexcept nogil:
     PyThread_release_lock(engine.pool.lock)
 
 
-cdef void _drop(PlanPool* pool, SharedPlan* plan) noexcept nogil:
-    """Free a plan that no engine uses. Lock held."""
-    cdef uint32_t i
-    pool.bytes -= plan.bytes
-    for i in range(plan.table_count):
-        plan.tables[i].references -= 1
-    shared_free(plan)
-
-
-cdef void _next_generation(PlanPool* pool) noexcept nogil:
-    """Forget all ids and plans; those in use are freed by their last user. Lock held."""
-    cdef uint32_t i
-    for i in range(pool.count):
-        if pool.plans[i] != NULL:
-            if pool.plans[i].references == 0:
-                _drop(pool, pool.plans[i])
-            else:
-                pool.plans[i].orphan = True
-    pool.count = 0
-    interner_free(&pool.nodes)
-    interner_free(&pool.states)
-    interner_free(&pool.places)
-    map_clear(&pool.index)
-    pool.free_places = 0
-    pool.generation += 1
-
-
-cdef uint32_t _place(PlanPool* pool) noexcept nogil:
-    """A place for one more plan, the least recently used one without users dropped while there are
-    too many bytes; NONE when memory is out. Lock held."""
-    cdef uint32_t i, oldest
-    cdef SharedPlan** grown
-    while pool.bytes > pool.limit:
-        oldest = NONE
-        for i in range(pool.count):
-            if pool.plans[i] != NULL and pool.plans[i].references == 0 and (
-                oldest == NONE or pool.plans[i].last_use < pool.plans[oldest].last_use
-            ):
-                oldest = i
-        if oldest == NONE:
-            return NONE
-        map_put(&pool.index, pool.plans[oldest].place, pool.plans[oldest].state, 0)
-        _drop(pool, pool.plans[oldest])
-        pool.plans[oldest] = NULL
-        pool.free_places += 1
-    if pool.free_places:
-        for i in range(pool.count):
-            if pool.plans[i] == NULL:
-                pool.free_places -= 1
-                return i
-    grown = <SharedPlan**>array_grown(pool.plans, &pool.room, pool.count, sizeof(SharedPlan*))
-    if grown == NULL:
-        return NONE
-    pool.plans = grown
-    pool.plans[pool.count] = NULL
-    pool.count += 1
-    return pool.count - 1
-
-
 # --------------------------------------------------------------------------- giving
 
 cdef uint64_t _places(const Engine* engine, const Key* key, uint32_t emitted) noexcept nogil:
@@ -235,14 +178,7 @@ cdef uint64_t _places(const Engine* engine, const Key* key, uint32_t emitted) no
     return places
 
 
-cdef uint64_t* _copy_bits(const Engine* engine, const uint64_t* bits) noexcept nogil:
-    cdef uint64_t* made = <uint64_t*>malloc((engine.words + 1) * sizeof(uint64_t))
-    if made != NULL:
-        memcpy(made, bits, engine.words * sizeof(uint64_t))
-    return made
-
-
-cdef void _hold(SharedPlan* plan, Table* table) noexcept nogil:
+cdef void _hold(TablePool* pool, SharedPlan* plan, Table* table) noexcept nogil:
     """Keep a table for as long as the plan. Lock held."""
     cdef uint32_t i
     for i in range(plan.table_count):
@@ -250,11 +186,12 @@ cdef void _hold(SharedPlan* plan, Table* table) noexcept nogil:
             return
     plan.tables[plan.table_count] = table
     plan.table_count += 1
-    table.references += 1
+    table_hold(pool, table)
 
 
 cdef SharedPlan* _made(const Engine* engine, const Key* key, const Plan* plan) noexcept nogil:
     """A plan without the grammar's ids; NULL where it cannot be, or memory is out. Lock held."""
+    cdef TablePool* pool = engine.pool
     cdef SharedPlan* made = <SharedPlan*>calloc(1, sizeof(SharedPlan))
     cdef const Boundary* bound
     cdef SharedBoundary* kept
@@ -268,12 +205,12 @@ cdef SharedPlan* _made(const Engine* engine, const Key* key, const Plan* plan) n
     made.tokens = <uint32_t*>malloc((listed + 1) * sizeof(uint32_t))
     made.bytes = sizeof(SharedPlan) + listed * sizeof(uint32_t) \
         + plan.boundary_count * sizeof(SharedBoundary)
+    pool.shared.bytes += made.bytes
     if made.boundaries == NULL or made.tables == NULL or made.tokens == NULL:
-        shared_free(made)
+        shared_plan_free(pool, made)
         return NULL
     if plan.fixed.base != NULL:
-        made.base = _copy_bits(engine, plan.fixed.base)
-        made.bytes += engine.words * sizeof(uint64_t)
+        made.base = shared_bits(&pool.shared, plan.fixed.base)
         whole = made.base != NULL
     if listed:
         memcpy(made.tokens, plan.fixed.tokens, listed * sizeof(uint32_t))
@@ -296,18 +233,15 @@ cdef SharedPlan* _made(const Engine* engine, const Key* key, const Plan* plan) n
         kept.depth = site.depth
         kept.table = site.table
         if site.table != NULL:
-            _hold(made, site.table)
+            _hold(pool, made, site.table)
         if bound.filter != NULL:
-            kept.filter = _copy_bits(engine, bound.filter)
-            made.bytes += engine.words * sizeof(uint64_t)
+            kept.filter = shared_bits(&pool.shared, bound.filter)
             whole = whole and kept.filter != NULL
         whole = whole and kept.emitted != <uint64_t>0 - 1
         if not whole:
             break
     if not whole:
-        for i in range(made.table_count):
-            made.tables[i].references -= 1
-        shared_free(made)
+        shared_plan_free(pool, made)
         return NULL
     return made
 
@@ -327,26 +261,15 @@ cdef void shared_offer(
             return
     PyThread_acquire_lock(engine.pool.lock, WAIT_LOCK)
     if pool.nodes.count > MOST_IDS or pool.index.count > MOST_IDS:
-        _next_generation(pool)
+        plan_pool_renew(engine.pool)
     if engine.generation == pool.generation and _key(engine, where, state, &key):
         known = map_get(&pool.index, key.place, key.state)
         if known == NONE:
             map_put(&pool.index, key.place, key.state, 0)
         elif known < FIRST_PLAN:
-            i = _place(pool)
-            made = NULL if i == NONE else _made(engine, &key, plan)
-            if made != NULL and map_put(&pool.index, key.place, key.state, i + FIRST_PLAN) == 0:
-                made.place = key.place
-                made.state = key.state
-                pool.plans[i] = made
-                pool.bytes += made.bytes
-                engine.pool.clock += 1
-                made.last_use = engine.pool.clock
-            elif i != NONE:
-                pool.free_places += 1
-                if made != NULL:
-                    pool.bytes += made.bytes
-                    _drop(pool, made)
+            made = _made(engine, &key, plan)
+            if made != NULL:
+                plan_pool_take(engine.pool, made, key.place, key.state)
     PyThread_release_lock(engine.pool.lock)
 
 
@@ -365,7 +288,7 @@ cdef int _localise(
     plan.boundaries = <Boundary*>arena_take(
         &engine.plan_arena, shared.boundary_count * sizeof(Boundary)
     )
-    plan.fixed.base = shared.base
+    plan.fixed.base = NULL if shared.base == NULL else shared.base.bits
     plan.fixed.added = shared.added
     plan.fixed.removed = shared.removed
     plan.fixed.bytes = listed * sizeof(uint32_t)
@@ -384,7 +307,7 @@ cdef int _localise(
         bound.mode = kept.mode
         bound.node = kept.node
         bound.detail = kept.byte
-        bound.filter = kept.filter
+        bound.filter = NULL if kept.filter == NULL else kept.filter.bits
         bound.less = NULL
         bound.less_count = 0
         memcpy(bound.live, kept.live, sizeof(bound.live))
@@ -427,9 +350,7 @@ cdef bint shared_adopt(Engine* engine, uint32_t where, state_t state, Plan* plan
         known = map_get(&pool.index, key.place, key.state)
         if known != NONE and known >= FIRST_PLAN:
             shared = pool.plans[known - FIRST_PLAN]
-            shared.references += 1
-            engine.pool.clock += 1
-            shared.last_use = engine.pool.clock
+            shared_plan_hold(pool, shared)
     PyThread_release_lock(engine.pool.lock)
     if shared == NULL:
         return False
@@ -440,14 +361,11 @@ cdef bint shared_adopt(Engine* engine, uint32_t where, state_t state, Plan* plan
 
 cdef void shared_release(Engine* engine) noexcept nogil:
     """Give back all plans that were adopted; the engine's masks must be gone."""
-    cdef PlanPool* pool = &engine.pool.shared
     cdef uint32_t i
     if engine.adopted_count:
         PyThread_acquire_lock(engine.pool.lock, WAIT_LOCK)
         for i in range(engine.adopted_count):
-            engine.adopted[i].references -= 1
-            if engine.adopted[i].references == 0 and engine.adopted[i].orphan:
-                _drop(pool, engine.adopted[i])
+            shared_plan_drop(engine.pool, engine.adopted[i])
         PyThread_release_lock(engine.pool.lock)
     free(engine.adopted)
     engine.adopted = NULL

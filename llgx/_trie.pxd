@@ -6,12 +6,14 @@ from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from cpython.pythread cimport PyThread_type_lock
 
 from llgx._lexer cimport LEAD_COUNT, LoopKey
-from llgx._memory cimport Interner, Map, Words
+from llgx._memory cimport Interner, Link, Map, Queue, Words, queue_put, queue_take
 from llgx._regex cimport LEVELS
 from llgx._texts cimport Texts, texts_t
 
 cdef enum:
     MAX_NODES = 1 << 24  # of one trie: a child is packed into 32 bits
+    TABLE_BUCKETS = 2048
+    BITS_BUCKETS = 1024
 
 cdef struct Node:
     uint32_t end         # the node after its subtree
@@ -42,6 +44,7 @@ cdef struct Splits:      # the same of tokens that leave the loop, by number of 
     Splits* next
 
 cdef struct Table:
+    Link link            # in ``unused`` of the pool, where nothing refers to it
     Trie* trie           # what was walked, and from which node
     uint32_t root
     LoopKey key
@@ -57,10 +60,9 @@ cdef struct Table:
     Suffixes* suffixes   # those that were asked for
     Splits* splits
     Table* parent        # table one of whose suffix tries was walked, or NULL
-    uint32_t references  # grammars and tables that use it
-    uint64_t last_use
+    uint32_t references  # grammars, plans and tables that use it
     size_t bytes
-    Table* next
+    Table* next          # of the same bucket
 
 cdef struct SharedBoundary:  # a Boundary (``_engine``) without the ids of one grammar
     uint32_t mode
@@ -74,10 +76,17 @@ cdef struct SharedBoundary:  # a Boundary (``_engine``) without the ids of one g
     uint32_t high
     uint32_t depth
     Table* table
-    uint64_t* filter     # owned, or NULL
+    SharedBits* filter   # or NULL
+
+cdef struct SharedBits:  # a bitset of plans, each content once
+    uint64_t hash
+    uint32_t references
+    uint64_t* bits
+    SharedBits* next     # of the same bucket
 
 cdef struct SharedPlan:  # a Plan (``_engine``) that any grammar of the vocabulary may use
-    uint64_t* base       # owned, or NULL
+    Link link            # in ``unused`` of the pool, where no engine uses it
+    SharedBits* base     # or NULL
     uint32_t* tokens     # owned; as in Mask
     uint32_t added
     uint32_t removed
@@ -89,10 +98,10 @@ cdef struct SharedPlan:  # a Plan (``_engine``) that any grammar of the vocabula
     bint orphan          # of an earlier generation: to be freed by its last user
     uint32_t place       # its key
     uint32_t state
-    uint64_t last_use
-    size_t bytes
+    uint32_t index       # in ``plans`` of the pool
+    size_t bytes         # without those of bitsets
 
-cdef struct PlanPool:    # see ``_shared.pyx``
+cdef struct PlanPool:    # see ``_plan_pool.pyx``
     Interner nodes       # canonical contents of regex nodes
     Interner states      # canonical contents of lexer states
     Interner places      # sites, with the switches of an engine that change plans
@@ -101,8 +110,11 @@ cdef struct PlanPool:    # see ``_shared.pyx``
     SharedPlan** plans
     uint32_t count
     uint32_t room
-    uint32_t free_places # of ``plans``
-    size_t bytes         # of all plans
+    Words free_places    # of ``plans``
+    Queue unused
+    SharedBits** bits    # BITS_BUCKETS lists, by hash; NULL before the first one
+    uint32_t words       # of a bitset
+    size_t bytes         # of all plans and their bitsets
     size_t limit
 
 cdef struct Spans:       # see ``_spans.pyx``
@@ -159,11 +171,12 @@ cdef struct TablePool:
     uint32_t long_rest
     PyThread_type_lock lock  # of everything below
     Spans* spans
-    Table* tables
+    Table** tables       # TABLE_BUCKETS lists, by site and key
+    uint32_t table_count
+    Queue unused
     Classes* classes     # NULL until asked for
     size_t bytes         # of all tables
     size_t limit
-    uint64_t clock
     PlanPool shared
 
 cdef class TokenTrie:
@@ -187,8 +200,21 @@ cdef Table* table_acquire(
     TablePool* pool, Table* parent, Trie* trie, uint32_t root, const LoopKey* key
 ) noexcept nogil
 cdef void table_release(TablePool* pool, Table* table) noexcept nogil
-cdef void shared_free(SharedPlan* plan) noexcept nogil
 cdef const uint64_t* table_window(TablePool* pool, Table* table, uint32_t high) noexcept nogil
+
+
+cdef inline void table_hold(TablePool* pool, Table* table) noexcept nogil:
+    """Count one more user of a table. Lock held."""
+    if table.references == 0:
+        queue_take(&pool.unused, &table.link)
+    table.references += 1
+
+
+cdef inline void table_drop(TablePool* pool, Table* table) noexcept nogil:
+    """Count one user less. Lock held."""
+    table.references -= 1
+    if table.references == 0:
+        queue_put(&pool.unused, &table.link)
 
 
 cdef inline void string_key(LoopKey* key) noexcept nogil:

@@ -38,8 +38,9 @@ from cpython.pythread cimport (
 from llgx._classes cimport classes_exits, classes_free, classes_table, classes_window
 from llgx._lexer cimport LoopKey, key_equals, key_takes, utf8_lead, utf8_next
 from llgx._memory cimport (
-    NONE, Words, interner_bytes, interner_free, map_free, words_free, words_push,
+    NONE, Words, interner_bytes, map_hash, queue_put, queue_take, words_free, words_push,
 )
+from llgx._plan_pool cimport plan_pool_free
 from llgx._regex cimport LEVELS
 from llgx._spans cimport spans_free
 from llgx._suffixes cimport splits_free, table_splits, table_suffixes
@@ -267,27 +268,27 @@ cdef Table* _table_build(
     return table
 
 
+cdef inline uint32_t _bucket(const Trie* trie, uint32_t root, const LoopKey* key) noexcept nogil:
+    cdef uint32_t low = map_hash(key.ascii[0], key.ascii[1])
+    cdef uint32_t high = map_hash(key.leads + key.bytes, <uint64_t><size_t>trie + root)
+    return map_hash(high, low) % TABLE_BUCKETS
+
+
 cdef void _evict(TablePool* pool) noexcept nogil:
-    """Drop unused tables, least recently used first, until the limit holds. Lock held."""
+    """Free unused tables, least recently used first, until the limit holds. Lock held."""
     cdef Table* table
     cdef Table** link
-    cdef Table** oldest
-    while pool.bytes > pool.limit:
-        oldest = NULL
-        link = &pool.tables
-        while link[0] != NULL:
-            if link[0].references == 0 and (
-                oldest == NULL or link[0].last_use < oldest[0].last_use
-            ):
-                oldest = link
+    while pool.bytes > pool.limit and pool.unused.oldest != NULL:
+        table = <Table*>pool.unused.oldest
+        queue_take(&pool.unused, &table.link)
+        link = &pool.tables[_bucket(table.trie, table.root, &table.key)]
+        while link[0] != table:
             link = &link[0].next
-        if oldest == NULL:
-            return
-        table = oldest[0]
-        oldest[0] = table.next
+        link[0] = table.next
+        pool.table_count -= 1
         pool.bytes -= table.bytes
         if table.parent != NULL:
-            table.parent.references -= 1
+            table_drop(pool, table.parent)
         _table_free(table)
 
 
@@ -298,9 +299,10 @@ cdef Table* table_acquire(
 
     Built on first use; NULL when memory is out. To be given back by :c:func:`table_release`.
     """
+    cdef uint32_t bucket = _bucket(trie, root, key)
     cdef Table* table
     PyThread_acquire_lock(pool.lock, WAIT_LOCK)
-    table = pool.tables
+    table = pool.tables[bucket]
     while table != NULL:
         if table.trie == trie and table.root == root and key_equals(&table.key, key):
             break
@@ -311,14 +313,14 @@ cdef Table* table_acquire(
             table.trie = trie
             table.parent = parent
             if parent != NULL:
-                parent.references += 1
-            table.next = pool.tables
-            pool.tables = table
+                table_hold(pool, parent)
+            table.next = pool.tables[bucket]
+            pool.tables[bucket] = table
+            pool.table_count += 1
             pool.bytes += table.bytes
+            queue_put(&pool.unused, &table.link)
     if table != NULL:
-        table.references += 1
-        pool.clock += 1
-        table.last_use = pool.clock
+        table_hold(pool, table)
         _evict(pool)
     PyThread_release_lock(pool.lock)
     return table
@@ -326,7 +328,7 @@ cdef Table* table_acquire(
 
 cdef void table_release(TablePool* pool, Table* table) noexcept nogil:
     PyThread_acquire_lock(pool.lock, WAIT_LOCK)
-    table.references -= 1
+    table_drop(pool, table)
     _evict(pool)
     PyThread_release_lock(pool.lock)
 
@@ -371,20 +373,6 @@ cdef const uint64_t* table_window(TablePool* pool, Table* table, uint32_t high) 
     return bits
 
 
-cdef void shared_free(SharedPlan* plan) noexcept nogil:
-    """Free a plan of the pool; its tables are the caller's business."""
-    cdef uint32_t i
-    if plan == NULL:
-        return
-    for i in range(plan.boundary_count):
-        free(plan.boundaries[i].filter)
-    free(plan.boundaries)
-    free(plan.tables)
-    free(plan.tokens)
-    free(plan.base)
-    free(plan)
-
-
 # --------------------------------------------------------------------------- the Python class
 
 cdef class TokenTrie:
@@ -408,8 +396,10 @@ cdef class TokenTrie:
         self.pool.words = <uint32_t>((size + 63) // 64)
         self.pool.limit = 256 * 1024 * 1024
         self.pool.shared.limit = 64 * 1024 * 1024
+        self.pool.shared.words = self.pool.words
         self.pool.lock = PyThread_allocate_lock()
-        if self.pool.lock == NULL:
+        self.pool.tables = <Table**>calloc(TABLE_BUCKETS, sizeof(Table*))
+        if self.pool.lock == NULL or self.pool.tables == NULL:
             raise MemoryError
         for token in tokens:
             if type(token) is not bytes:
@@ -572,20 +562,17 @@ cdef class TokenTrie:
 
     def __dealloc__(self):
         cdef uint32_t i
-        cdef Table* table = self.pool.tables
+        cdef Table* table
         cdef Table* following
         cdef Spans* spans = self.pool.spans
-        while table != NULL:
-            following = table.next
-            _table_free(table)
-            table = following
-        for i in range(self.pool.shared.count):
-            shared_free(self.pool.shared.plans[i])
-        free(self.pool.shared.plans)
-        interner_free(&self.pool.shared.nodes)
-        interner_free(&self.pool.shared.states)
-        interner_free(&self.pool.shared.places)
-        map_free(&self.pool.shared.index)
+        plan_pool_free(&self.pool)
+        for i in range(TABLE_BUCKETS if self.pool.tables != NULL else 0):
+            table = self.pool.tables[i]
+            while table != NULL:
+                following = table.next
+                _table_free(table)
+                table = following
+        free(self.pool.tables)
         classes_free(&self.pool)
         while spans != NULL:
             self.pool.spans = spans.next
@@ -621,11 +608,4 @@ cdef class TokenTrie:
     @property
     def table_count(self):
         """Loop tables held at the moment."""
-        cdef Py_ssize_t count = 0
-        PyThread_acquire_lock(self.pool.lock, WAIT_LOCK)
-        cdef Table* table = self.pool.tables
-        while table != NULL:
-            count += 1
-            table = table.next
-        PyThread_release_lock(self.pool.lock)
-        return count
+        return self.pool.table_count
