@@ -59,11 +59,11 @@ cdef class CommonRegexes:
         self.memo = {}
         # Not as whole trees, which are not kept.
         for tree in self.trees:
-            node = regex_nonempty(&self.rx, regex_lower(&self.rx, tree, self.memo, 1))
+            node = regex_nonempty(&self.rx, regex_lower(&self.rx, tree, self.memo, {}, 1))
             raise_fault(&self.fault, limits)
         regex_freeze_classes(&self.rx)
         for tree in self.trees:
-            node = regex_nonempty(&self.rx, regex_lower(&self.rx, tree, self.memo, 1))
+            node = regex_nonempty(&self.rx, regex_lower(&self.rx, tree, self.memo, {}, 1))
             regex_is_live(&self.rx, node)
             raise_fault(&self.fault, limits)
         # What a match may begin with is told by classes, and those of a grammar are finer.

@@ -7,14 +7,24 @@ from cpython.pythread cimport PyThread_type_lock
 
 from llgx._engine cimport Engine
 from llgx._flat cimport Flat
+from llgx._ir cimport GrammarFields
 from llgx._sequence cimport Program
 from llgx._trie cimport TokenTrie
+
+cdef class EndTokens:
+    """The end-of-generation tokens of a vocabulary, for all its grammars."""
+
+    cdef object ids
+    cdef uint32_t* at
+    cdef uint32_t count
+    cdef uint8_t* is_end         # by token
 
 cdef class CompiledGrammar:
     cdef Engine engine
     cdef Program program         # of its parts, for callers without the GIL
     cdef TokenTrie trie
     cdef PyThread_type_lock lock
+    cdef EndTokens ends          # which has what follows
     cdef uint32_t* eog
     cdef uint32_t eog_count
     cdef uint8_t* is_eog
@@ -43,22 +53,22 @@ cdef class CompiledGrammar:
     cdef size_t _memory(self) noexcept
     cdef int _set_program(self) except -1
     cdef int _set_limits(self) except -1
-    cdef int _read_terminals(self, ir) except -1
+    cdef int _read_terminals(self, GrammarFields ir) except -1
     cdef int _set_scopes(self) except -1
-    cdef int _load(self, ir, Flat flat) except -1
+    cdef int _load(self, GrammarFields ir, Flat flat) except -1
     cdef int _load_marked(
-        self, ir, Flat flat, list terminals, list reached, uint8_t* is_used, uint8_t* is_empty,
+        self, GrammarFields ir, Flat flat, list terminals, list reached, uint8_t* is_used, uint8_t* is_empty,
         uint8_t* is_nullable, uint8_t* is_lowered
     ) except -1
-    cdef dict _resolve_tokens(self, ir, set terminals)
-    cdef dict _common_trees(self, ir)
+    cdef dict _resolve_tokens(self, GrammarFields ir, set terminals)
+    cdef dict _common_trees(self, GrammarFields ir)
     cdef int _lower_terminals(
-        self, ir, list terminals, list order, uint8_t* is_empty, uint8_t* is_nullable,
+        self, GrammarFields ir, list terminals, list order, uint8_t* is_empty, uint8_t* is_nullable,
         uint8_t* is_lowered
     ) except -1
-    cdef int _lower_tails(self, ir, list order, dict memo) except -1
-    cdef int _lay_out_hidden(self, ir, list order) except -1
-    cdef int _lay_out_rules(self, ir, Flat flat, list reached) except -1
-    cdef int _lay_out_captures(self, ir, Flat flat, list reached) except -1
-    cdef int _lay_out(self, ir, Flat flat, list reached) except -1
+    cdef int _lower_tails(self, GrammarFields ir, list order, dict memo, dict common) except -1
+    cdef int _lay_out_hidden(self, GrammarFields ir, list order) except -1
+    cdef int _lay_out_rules(self, GrammarFields ir, Flat flat, list reached) except -1
+    cdef int _lay_out_captures(self, GrammarFields ir, Flat flat, list reached) except -1
+    cdef int _lay_out(self, GrammarFields ir, Flat flat, list reached) except -1
     cdef int _lay_out_productions(self, Flat flat, list reached, uint32_t* number) except -1

@@ -34,7 +34,7 @@ from llgx._engine cimport (
 from llgx._exact cimport exact_new
 from llgx._flat cimport Flat, flat_read
 from llgx._mask cimport engine_begin, engine_free, engine_init
-from llgx._ir cimport Rule, Terminal
+from llgx._ir cimport GrammarFields, Rule, Terminal
 from llgx._lower cimport raise_fault, regex_lower
 from llgx._memory cimport NONE, Fault
 from llgx._parameters cimport Cond, Expr
@@ -43,6 +43,7 @@ from llgx._regex cimport (
 )
 from llgx._scopes cimport scopes_count, scopes_new
 from llgx._sequence cimport program_acquire, program_release
+from llgx._trie cimport TokenTrie
 
 from llgx import ir as _ir
 from llgx.arguments import check_limits, check_type
@@ -67,6 +68,88 @@ cdef dict _COND_OPS = {
 }
 
 
+cdef class EndTokens:
+    """See the layout. Made by :func:`_end_tokens`."""
+
+    def __dealloc__(self):
+        free(self.at)
+        free(self.is_end)
+
+
+cdef EndTokens _end_tokens(TokenTrie trie, object ids):
+    """Those with these ``ids``, for the vocabulary of ``trie``: made when first asked for.
+
+    A byte for each token is more than most grammars take.
+    """
+    cdef EndTokens found = trie.end_tokens
+    cdef uint32_t size = <uint32_t>trie.vocabulary_size
+    cdef Py_ssize_t index
+    if found is not None and found.ids is ids:
+        return found
+    found = EndTokens.__new__(EndTokens)
+    found.at = <uint32_t*>malloc((len(ids) + 1) * sizeof(uint32_t))
+    found.is_end = <uint8_t*>calloc(<size_t>size + 1, 1)
+    if found.at == NULL or found.is_end == NULL:
+        raise MemoryError
+    for index in ids:
+        if not 0 <= index < size:
+            raise ValueError(f"end token {index} is not in the vocabulary of {size}")
+        found.at[found.count] = <uint32_t>index
+        found.count += 1
+        found.is_end[index] = 1
+    found.ids = ids
+    trie.end_tokens = found
+    return found
+
+
+cdef class _Settings:
+    """What the engine is told of limits and shortcuts."""
+
+    cdef object limits_, shortcuts_
+    cdef uint32_t regex_nodes, regex_depth, emptiness_steps, lexer_states, rows, row_items
+    cdef uint32_t heavy_nodes, shortcuts
+    cdef size_t mask_cache_bytes
+    cdef bint twin_states, through_and
+
+
+cdef _Settings _last_settings = None
+
+
+cdef _Settings _settings_of(object limits, object shortcuts):
+    """Those of ``limits`` and ``shortcuts``, which do not change: the last ones are kept."""
+    global _last_settings
+    cdef _Settings found = _last_settings
+    if found is not None and found.limits_ is limits and found.shortcuts_ is shortcuts:
+        return found
+    found = _Settings.__new__(_Settings)
+    found.limits_ = limits
+    found.shortcuts_ = shortcuts
+    found.regex_nodes = min(limits.regex_nodes, 0x7FFFFFFF)
+    found.regex_depth = min(limits.regex_depth, 20000)
+    found.emptiness_steps = min(limits.emptiness_steps, 0x7FFFFFFF)
+    found.lexer_states = min(limits.lexer_states, 0x7FFFFFFE)
+    found.rows = min(limits.rows, 0x7FFFFFFF)
+    found.row_items = min(limits.row_items, 0x0FFFFFFF)
+    found.mask_cache_bytes = limits.mask_cache_bytes
+    found.heavy_nodes = max(1, min(limits.heavy_nodes, 0x7FFFFFFF))
+    found.shortcuts = (
+        (DIFFERENCE_MASKS if shortcuts.difference_masks else 0)
+        | (LENGTH_CLASSES if shortcuts.length_classes else 0)
+        | (BOUNDARY_MEMO if shortcuts.boundary_memo else 0)
+        | (MASK_MEMO if shortcuts.mask_memo else 0)
+        | (FORCED_RUNS if shortcuts.forced_runs else 0)
+        | (SHARED_PLANS if shortcuts.shared_plans else 0)
+        | (TWIN_MASKS if shortcuts.twin_masks else 0)
+        | (ENDLESS_STATES if shortcuts.endless_states else 0)
+        | (LONG_TOKENS_APART if shortcuts.long_tokens_apart else 0)
+        | (HELD_TEXTS if shortcuts.held_texts else 0)
+    )
+    found.twin_states = shortcuts.twin_states
+    found.through_and = shortcuts.saturated_intersections
+    _last_settings = found
+    return found
+
+
 # The engine gives loop tables back to the trie's pool when it is freed: garbage collection must not
 # take the trie away first.
 @cython.no_gc_clear
@@ -79,10 +162,10 @@ cdef class CompiledGrammar:
     """
 
     def __cinit__(self, ir, vocabulary, limits, shortcuts):
-        cdef uint32_t index, size
         cdef Flat flat
         if type(ir) is not GrammarIR:
             check_type(ir, GrammarIR, "a description")
+        cdef GrammarFields fields = ir
         if not hasattr(vocabulary, "kept_for"):
             raise TypeError(
                 f"a grammar is compiled for a Vocabulary, not {type(vocabulary).__name__}"
@@ -95,39 +178,34 @@ cdef class CompiledGrammar:
         self.lock = PyThread_allocate_lock()
         if self.lock == NULL:
             raise MemoryError
-        flat = flat_read(ir)
-        self._read_terminals(ir)
-        if flat.has_limits or flat.has_extras or self.has_special or ir.exact \
-                or ir.max_tokens is not None:
+        flat = flat_read(fields)
+        self._read_terminals(fields)
+        if flat.has_limits or flat.has_extras or self.has_special or fields.exact \
+                or fields.max_tokens is not None:
             ir.check()
-            _refuse_unbuilt(ir)
+            _refuse_unbuilt(fields)
             if self.has_special:
-                ir = expand_stops(ir)
-                flat = flat_read(ir)
-                self._read_terminals(ir)
-        self.forcing = ir.forcing
-        self.max_tokens = NONE if ir.max_tokens is None else min(ir.max_tokens, 0xFFFFFFF0)
-        if engine_init(&self.engine, &self.trie.pool, <uint32_t>len(ir.terminals)) < 0:
+                fields = expand_stops(ir)
+                flat = flat_read(fields)
+                self._read_terminals(fields)
+        self.forcing = fields.forcing
+        self.max_tokens = NONE
+        if fields.max_tokens is not None:
+            self.max_tokens = min(fields.max_tokens, 0xFFFFFFF0)
+        if engine_init(&self.engine, &self.trie.pool, <uint32_t>len(fields.terminals)) < 0:
             raise MemoryError
-        size = <uint32_t>self.trie.vocabulary_size
-        self.eog = <uint32_t*>malloc((len(vocabulary.eog) + 1) * sizeof(uint32_t))
-        self.is_eog = <uint8_t*>calloc(size + 1, 1)
-        if self.eog == NULL or self.is_eog == NULL:
-            raise MemoryError
-        for index in vocabulary.eog:
-            if index >= size:
-                raise ValueError(f"end token {index} is not in the vocabulary of {size}")
-            self.eog[self.eog_count] = index
-            self.eog_count += 1
-            self.is_eog[index] = 1
+        self.ends = _end_tokens(self.trie, vocabulary.eog)
+        self.eog = self.ends.at
+        self.eog_count = self.ends.count
+        self.is_eog = self.ends.is_end
         self._set_limits()
         self._set_scopes()
-        if ir.exact:
+        if fields.exact:
             self.engine.exact = exact_new()
             if self.engine.exact == NULL:
                 raise MemoryError
             self.engine.exact.pair_limit = max(1, min(limits.exact_pairs, 0x7FFFFFFF))
-        self._load(ir, flat)
+        self._load(fields, flat)
         self._set_program()
         if engine_begin(&self.engine) < 0:
             raise_fault(&self.engine.fault, limits)
@@ -140,8 +218,6 @@ cdef class CompiledGrammar:
 
     def __dealloc__(self):
         engine_free(&self.engine)
-        free(self.eog)
-        free(self.is_eog)
         free(self.wanted)
         free(self.temperatures)
         free(self.ends_with_eog)
@@ -167,33 +243,21 @@ cdef class CompiledGrammar:
         return 0
 
     cdef int _set_limits(self) except -1:
-        cdef object limits = self.limits
-        cdef object shortcuts = self.shortcuts
-        self.engine.lexer.rx.node_limit = min(limits.regex_nodes, 0x7FFFFFFF)
-        self.engine.lexer.rx.depth_limit = min(limits.regex_depth, 20000)
-        self.engine.lexer.rx.step_limit = min(limits.emptiness_steps, 0x7FFFFFFF)
-        self.engine.lexer.state_limit = min(limits.lexer_states, 0x7FFFFFFE)
-        self.engine.parser.row_limit = min(limits.rows, 0x7FFFFFFF)
-        self.engine.parser.item_limit = min(limits.row_items, 0x0FFFFFFF)
-        self.engine.mask_limit = limits.mask_cache_bytes
-        self.engine.heavy = max(1, min(limits.heavy_nodes, 0x7FFFFFFF))
-        self.engine.shortcuts = (
-            (DIFFERENCE_MASKS if shortcuts.difference_masks else 0)
-            | (LENGTH_CLASSES if shortcuts.length_classes else 0)
-            | (BOUNDARY_MEMO if shortcuts.boundary_memo else 0)
-            | (MASK_MEMO if shortcuts.mask_memo else 0)
-            | (FORCED_RUNS if shortcuts.forced_runs else 0)
-            | (SHARED_PLANS if shortcuts.shared_plans else 0)
-            | (TWIN_MASKS if shortcuts.twin_masks else 0)
-            | (ENDLESS_STATES if shortcuts.endless_states else 0)
-            | (LONG_TOKENS_APART if shortcuts.long_tokens_apart else 0)
-            | (HELD_TEXTS if shortcuts.held_texts else 0)
-        )
-        self.engine.lexer.twins = shortcuts.twin_states
-        self.engine.lexer.rx.through_and = shortcuts.saturated_intersections
+        cdef _Settings settings = _settings_of(self.limits, self.shortcuts)
+        self.engine.lexer.rx.node_limit = settings.regex_nodes
+        self.engine.lexer.rx.depth_limit = settings.regex_depth
+        self.engine.lexer.rx.step_limit = settings.emptiness_steps
+        self.engine.lexer.state_limit = settings.lexer_states
+        self.engine.parser.row_limit = settings.rows
+        self.engine.parser.item_limit = settings.row_items
+        self.engine.mask_limit = settings.mask_cache_bytes
+        self.engine.heavy = settings.heavy_nodes
+        self.engine.shortcuts = settings.shortcuts
+        self.engine.lexer.twins = settings.twin_states
+        self.engine.lexer.rx.through_and = settings.through_and
         return 0
 
-    cdef int _read_terminals(self, ir) except -1:
+    cdef int _read_terminals(self, GrammarFields ir) except -1:
         """Note what terminals are, but for their regexes; ``ValueError`` for a wrong skip class."""
         cdef list terminals = ir.terminals
         cdef Py_ssize_t count = len(terminals), index, skip_class, classes = len(ir.skip)
@@ -244,7 +308,7 @@ cdef class CompiledGrammar:
         memcpy(self.engine.scopes.roles, self.roles, count)
         return 0
 
-    cdef int _load(self, ir, Flat flat) except -1:
+    cdef int _load(self, GrammarFields ir, Flat flat) except -1:
         """Lower the terminals, drop what cannot take part in a text, and lay out the rest."""
         cdef list terminals = ir.terminals
         cdef uint32_t count = <uint32_t>len(terminals), start = ir.start
@@ -266,7 +330,7 @@ cdef class CompiledGrammar:
         return 0
 
     cdef int _load_marked(
-        self, ir, Flat flat, list terminals, list reached, uint8_t* is_used, uint8_t* is_empty,
+        self, GrammarFields ir, Flat flat, list terminals, list reached, uint8_t* is_used, uint8_t* is_empty,
         uint8_t* is_nullable, uint8_t* is_lowered
     ) except -1:
         """:meth:`_load` with room for marks by terminal."""
@@ -276,7 +340,7 @@ cdef class CompiledGrammar:
         cdef list skips = ir.skip
         cdef list order = []
         cdef uint8_t* productive
-        cdef bint has_nullable = False
+        cdef bint has_nullable = False, drops
         cdef bint every_class = ir.skip_once_classes is None
         cdef bint skip_once = ir.skip_once
         cdef dict tokens = {}
@@ -327,13 +391,14 @@ cdef class CompiledGrammar:
         if productive == NULL:
             raise MemoryError
         try:
-            flat.drop_unproductive(is_empty, productive)
+            drops = flat.drop_unproductive(is_empty, productive)
             if not productive[start]:
                 message, names = _unproductive(ir, flat, productive, is_empty)
                 raise GrammarError(message, names=names)
         finally:
             free(productive)
-        reached = flat.reachable(start)
+        if drops or has_nullable:
+            reached = flat.reachable(start)
         self._lay_out(ir, flat, reached)
         self._lay_out_captures(ir, flat, reached)
         self._lay_out_rules(ir, flat, reached)
@@ -356,7 +421,7 @@ cdef class CompiledGrammar:
             )
         return 0
 
-    cdef dict _resolve_tokens(self, ir, set terminals):
+    cdef dict _resolve_tokens(self, GrammarFields ir, set terminals):
         """Set the ids of the terminals that are model tokens; them as a list by terminal."""
         cdef dict found = {}
         cdef Py_ssize_t count = 0, index
@@ -385,22 +450,22 @@ cdef class CompiledGrammar:
         sets.at[len(ir.terminals)] = at
         return found
 
-    cdef dict _common_trees(self, ir):
-        """Begin with the nodes of trees that other grammars have too; what is known of trees."""
+    cdef dict _common_trees(self, GrammarFields ir):
+        """Begin with the nodes of trees that other grammars have too; what is known of those."""
         cdef CommonRegexes common
         if not ir.common or not self.shortcuts.common_regexes or self.limits is not DEFAULT_LIMITS:
             return {}
         common = common_regexes(self.trie, ir.common, self.engine.lexer.rx.through_and)
         common.copy_to(&self.engine.lexer.rx)
-        return common.memo.copy()
+        return common.memo
 
     cdef int _lower_terminals(
-        self, ir, list terminals, list order, uint8_t* is_empty, uint8_t* is_nullable,
+        self, GrammarFields ir, list terminals, list order, uint8_t* is_empty, uint8_t* is_nullable,
         uint8_t* is_lowered
     ) except -1:
         """Set the lexer's terminals, those in ``order``, and mark them; mark those that are
         nullable and those with no longer match."""
-        cdef dict memo = self._common_trees(ir)
+        cdef dict common = self._common_trees(ir), memo = {}
         cdef node_t node
         cdef uint32_t index, count = <uint32_t>len(terminals)
         cdef bint exact = ir.exact
@@ -408,7 +473,7 @@ cdef class CompiledGrammar:
         cdef Regex* rx = &self.engine.lexer.rx
         for index in order:
             terminal = <Terminal>terminals[index]
-            node = regex_lower(rx, terminal.regex, memo, 0)
+            node = regex_lower(rx, terminal.regex, memo, common, 0)
             raise_fault(&self.engine.fault, self.limits)
             if regex_nullable(rx, node):
                 is_nullable[index] = 1
@@ -416,7 +481,7 @@ cdef class CompiledGrammar:
             self.engine.lexer.initial[index] = node
             self.engine.lexer.lazy[index] = terminal.lazy and not exact
             is_lowered[index] = 1
-        self._lower_tails(ir, order, memo)
+        self._lower_tails(ir, order, memo, common)
         for skip in ir.skip:
             if skip >= 0:
                 self.engine.lexer.skip[skip] = 1
@@ -434,8 +499,9 @@ cdef class CompiledGrammar:
         raise_fault(&self.engine.fault, self.limits)
         return 0
 
-    cdef int _lower_tails(self, ir, list order, dict memo) except -1:
+    cdef int _lower_tails(self, GrammarFields ir, list order, dict memo, dict common) except -1:
         """Lower what captures leave out of a lexeme, and what is before it."""
+        cdef list bodies = []        # which ``memo`` wants to live
         rx = &self.engine.lexer.rx
         self.tails = <uint32_t*>calloc(2 * len(ir.terminals) + 2, sizeof(uint32_t))
         if self.tails == NULL:
@@ -449,13 +515,14 @@ cdef class CompiledGrammar:
             self.tails[2 * index] = ALL
             body = without_tail(terminal.regex, terminal.tail)
             if body is not None:
-                self.tails[2 * index] = regex_lower(rx, body, memo, 0)
-            self.tails[2 * index + 1] = regex_lower(rx, terminal.tail, memo, 0)
+                bodies.append(body)
+                self.tails[2 * index] = regex_lower(rx, body, memo, common, 0)
+            self.tails[2 * index + 1] = regex_lower(rx, terminal.tail, memo, common, 0)
             raise_fault(&self.engine.fault, self.limits)
         self._lay_out_hidden(ir, order)
         return 0
 
-    cdef int _lay_out_hidden(self, ir, list order) except -1:
+    cdef int _lay_out_hidden(self, GrammarFields ir, list order) except -1:
         """Tell the lexer which tails are hidden."""
         cdef list hidden = [index for index in order if ir.terminals[index].hidden_tail]
         cdef list texts = [ir.terminals[index].tail for index in hidden]
@@ -478,7 +545,7 @@ cdef class CompiledGrammar:
                 lexer.tails[2 * index + 1] = NONE
         return 0
 
-    cdef int _lay_out_rules(self, ir, Flat flat, list reached) except -1:
+    cdef int _lay_out_rules(self, GrammarFields ir, Flat flat, list reached) except -1:
         """Keep what rules are called and what hosts may sample with in them."""
         cdef Py_ssize_t at, count
         cdef list rules = ir.rules, names = []
@@ -511,7 +578,7 @@ cdef class CompiledGrammar:
             self.temperatures[at] = ir.rules[index].temperature
         return 0
 
-    cdef int _lay_out_captures(self, ir, Flat flat, list reached) except -1:
+    cdef int _lay_out_captures(self, GrammarFields ir, Flat flat, list reached) except -1:
         """Say which rules have a capture, and below which rules there is one."""
         cdef dict number
         cdef dict users = {}
@@ -550,7 +617,7 @@ cdef class CompiledGrammar:
                 self.wanted[number[user]] |= 2
         return 0
 
-    cdef int _lay_out(self, ir, Flat flat, list reached) except -1:
+    cdef int _lay_out(self, GrammarFields ir, Flat flat, list reached) except -1:
         """Fill the parser's arrays with the rules ``reached``, the start rule's parent added."""
         cdef size_t places = flat.symbols.size + flat.place_at.size + 2
         cdef size_t productions = flat.place_at.size + 1

@@ -3,6 +3,7 @@
 
 from libc.stdint cimport uint8_t, uint32_t
 
+from llgx._ir cimport GrammarFields
 from llgx._memory cimport Words
 
 cdef class Flat:
@@ -26,4 +27,4 @@ cdef class Flat:
     cdef int nullable(self, uint8_t* status) except -1
     cdef int tail_recursive(self, uint8_t* found) except -1
 
-cdef Flat flat_read(object ir)
+cdef Flat flat_read(GrammarFields ir)

@@ -15,7 +15,7 @@ from libc.stdint cimport uint8_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
-from llgx._ir cimport Production, Rule, RuleRef, TerminalRef
+from llgx._ir cimport GrammarFields, Production, Rule, RuleRef, TerminalRef
 from llgx._memory cimport NONE, words_free, words_push
 
 from llgx import ir as _ir
@@ -76,10 +76,11 @@ cdef class Flat:
     cdef int drop_unproductive(self, uint8_t* is_empty, uint8_t* productive) except -1:
         """Drop the productions that derive no text, guards taken as true; ``productive`` by rule.
 
-        ``is_empty`` is by terminal.
+        ``is_empty`` is by terminal. Whether there are any.
         """
         cdef uint32_t productions = self.rule_at.at[self.rules]
-        cdef uint32_t production, place, symbol, i
+        cdef uint32_t production, place, symbol
+        cdef bint drops = False
         cdef _Uses uses = _Uses.__new__(_Uses)
         free(self.dropped)
         self.dropped = <uint8_t*>calloc(productions + 1, 1)
@@ -100,7 +101,8 @@ cdef class Flat:
         for production in range(productions):
             if uses.missing[production]:
                 self.dropped[production] = 1
-        return 0
+            drops = drops or self.dropped[production]
+        return drops
 
     cdef int nullable(self, uint8_t* status) except -1:
         """By rule: 1 if it surely derives the empty string, 2 if that depends on a parameter.
@@ -110,10 +112,19 @@ cdef class Flat:
         """
         cdef uint32_t productions = self.rule_at.at[self.rules]
         cdef uint32_t production, place, symbol, rule
-        cdef uint8_t* left_out = <uint8_t*>malloc(productions + 1)
-        cdef uint8_t* found = <uint8_t*>calloc(self.rules + 1, 1)
-        cdef _Uses uses = _Uses.__new__(_Uses)
+        cdef uint8_t* left_out
+        cdef uint8_t* found
+        cdef _Uses uses
         cdef int turn
+        cdef bint some = False
+        for production in range(productions):
+            if self.place_at.at[production] == self.place_at.at[production + 1]:
+                some = True
+        if not some:
+            return 0  # what is derived holds a terminal
+        left_out = <uint8_t*>malloc(productions + 1)
+        found = <uint8_t*>calloc(self.rules + 1, 1)
+        uses = _Uses.__new__(_Uses)
         try:
             if left_out == NULL or found == NULL:
                 raise MemoryError
@@ -302,7 +313,7 @@ cdef inline int _push(Words* words, uint32_t value) except -1:
     return 0
 
 
-cdef Flat flat_read(object ir):
+cdef Flat flat_read(GrammarFields ir):
     """The rules of ``ir``, checked: ``ValueError`` as :meth:`GrammarIR.check` raises it."""
     cdef Flat flat = Flat.__new__(Flat)
     flat.exprs = []
@@ -313,7 +324,7 @@ cdef Flat flat_read(object ir):
     return flat
 
 
-cdef bint _read(Flat flat, object ir) except? False:
+cdef bint _read(Flat flat, GrammarFields ir) except? False:
     """Fill ``flat``; False where the description has a fault."""
     cdef list rules = ir.rules
     cdef Py_ssize_t terminals = len(ir.terminals)

@@ -107,6 +107,22 @@ cdef class Terminal:
     cdef readonly bint distinct
     cdef readonly bint unique
 
+cdef class GrammarFields:
+    cdef public object rules
+    cdef public object terminals
+    cdef public object start
+    cdef public object skip
+    cdef public object initial_skip
+    cdef public object skip_once
+    cdef public object forcing
+    cdef public object warnings
+    cdef public object skip_once_classes
+    cdef public object exact
+    cdef public object max_tokens
+    cdef public object unenforced
+    cdef public object literals
+    cdef public object common
+
 # --------------------------------------------------------------------------- made quickly
 
 # For front ends in Cython: without the constructors, which look at each argument.

@@ -117,3 +117,20 @@ class Terminal:
     scope: str = ""
     distinct: bool = False
     unique: bool = False
+
+@dataclasses.dataclass
+class GrammarFields:
+    rules: list[Rule]
+    terminals: list[Terminal]
+    start: int
+    skip: list[int] = ...
+    initial_skip: bool = False
+    skip_once: bool = False
+    forcing: bool = True
+    warnings: list[str] = ...
+    skip_once_classes: frozenset[int] | None = None
+    exact: bool = False
+    max_tokens: int | None = None
+    unenforced: list[tuple[str, str, str]] = ...
+    literals: list[str] = ...
+    common: tuple[_Regex, ...] = ()

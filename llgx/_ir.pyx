@@ -4,7 +4,10 @@
 They are extension types because a schema takes hundreds of them, which Python makes in a
 microsecond each and the core then reads attribute by attribute.
 
-Invariant: all but rules are immutable and compare by content. Cost: some 0.1 µs to make one.
+Invariant: all but rules are immutable and compare by content. They refer to one another by number,
+so that there are no circles among them: those that are many and do not nest are nothing to the
+garbage collector, which would else go through each of them, and keep its links in them. Cost: some
+0.1 µs to make one.
 """
 
 cimport cython
@@ -141,6 +144,7 @@ cdef class Substring:
 
 @dataclass(frozen=True)
 @cython.final
+@cython.no_gc
 cdef class ParamExpr:
     """An argument computed from the parameter ``_`` of the enclosing rule (64-bit, unsigned).
 
@@ -178,6 +182,7 @@ cdef class Condition:
 
 @dataclass(frozen=True)
 @cython.final
+@cython.no_gc
 cdef class TokenSet:
     """Tokens of the model, matched by their ids and never as text.
 
@@ -205,6 +210,7 @@ cdef class TerminalRef:
 
 @dataclass(frozen=True)
 @cython.final
+@cython.no_gc
 cdef class RuleRef:
     """The rule at ``index`` of :attr:`GrammarIR.rules`, with its argument if it takes one."""
 
@@ -214,6 +220,7 @@ cdef class RuleRef:
 
 @dataclass(frozen=True)
 @cython.final
+@cython.no_gc
 cdef class Production:
     """One alternative of a rule; empty ``symbols`` derive the empty string."""
 
@@ -223,6 +230,7 @@ cdef class Production:
 
 @dataclass
 @cython.final
+@cython.no_gc
 cdef class Rule:
     """A nonterminal. ``name`` is for messages; front ends may leave it empty for helper rules.
 
@@ -242,6 +250,7 @@ cdef class Rule:
 
 @dataclass(frozen=True)
 @cython.final
+@cython.no_gc
 cdef class Terminal:
     """A regex that the lexer matches as one lexeme.
 
@@ -273,3 +282,26 @@ cdef class Terminal:
     distinct: cython.bint = False
     unique: cython.bint = False
 
+
+def _no_skip():
+    return [-1]
+
+
+@dataclass
+cdef class GrammarFields:
+    """The fields of :class:`llgx.ir.GrammarIR`, which says what they are."""
+
+    rules: object
+    terminals: object
+    start: object
+    skip: object = field(default_factory=_no_skip)
+    initial_skip: object = False
+    skip_once: object = False
+    forcing: object = True
+    warnings: object = field(default_factory=list)
+    skip_once_classes: object = None
+    exact: object = False
+    max_tokens: object = None
+    unenforced: object = field(default_factory=list)
+    literals: object = field(default_factory=list)
+    common: object = field(default=(), compare=False, repr=False)

@@ -40,6 +40,7 @@ cdef class Language:
 
     def __cinit__(self, trees, limits=None):
         cdef dict memo = {}
+        cdef tuple kept = tuple(trees)
         self.limits = DEFAULT_LIMITS if limits is None else limits
         self.nodes = []
         if regex_init(&self.rx, &self.fault) < 0:
@@ -47,8 +48,8 @@ cdef class Language:
         self.rx.node_limit = min(self.limits.regex_nodes, 0x7FFFFFFF)
         self.rx.depth_limit = min(self.limits.regex_depth, 20000)
         self.rx.step_limit = min(self.limits.emptiness_steps, 0x7FFFFFFF)
-        for tree in trees:
-            self.nodes.append(regex_lower(&self.rx, tree, memo, 0))
+        for tree in kept:
+            self.nodes.append(regex_lower(&self.rx, tree, memo, {}, 0))
             raise_fault(&self.fault, self.limits)
         regex_freeze_classes(&self.rx)
 

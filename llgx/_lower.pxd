@@ -5,4 +5,4 @@ from llgx._memory cimport Fault
 from llgx._regex cimport Regex, node_t
 
 cdef int raise_fault(Fault* fault, object limits) except -1
-cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0
+cdef node_t regex_lower(Regex* rx, object tree, dict memo, dict common, int depth) except? 0

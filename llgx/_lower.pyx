@@ -9,6 +9,7 @@ branch per byte and not at each literal.
 Cost: linear in the tree, shared parts once.
 """
 
+from cpython.dict cimport PyDict_GetItem
 from cpython.object cimport PyObject
 from libc.stdint cimport uint32_t
 from libc.string cimport memcpy
@@ -146,15 +147,24 @@ cdef node_t _lower_remainder(Regex* rx, object tree) except? 0:
     )
 
 
-cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0:
+cdef inline PyObject* _known(dict memo, dict common, object key):
+    """The node of ``key``, borrowed; NULL if there is none."""
+    cdef PyObject* found = PyDict_GetItem(common, key)
+    return PyDict_GetItem(memo, key) if found == NULL else found
+
+
+cdef node_t regex_lower(Regex* rx, object tree, dict memo, dict common, int depth) except? 0:
     """The node of an ``llgx.ir`` tree. Linear in the tree; equal literals share their text.
 
-    What is found is kept in ``memo``, but for whole trees (``depth`` 0), of which few come twice.
+    What is found is kept in ``memo``, by the identity of trees and the text of literals, but for
+    whole trees (``depth`` 0), of which few come twice: the trees have to live as long. ``common``
+    is such a memo too, which is not added to.
     """
     cdef node_t node
     cdef size_t base
     cdef uint32_t bits[8]
-    cdef object known, place
+    cdef object place, low, high
+    cdef PyObject* known
     cdef bytes data
     cdef tuple parts
     cdef Py_ssize_t at
@@ -165,25 +175,25 @@ cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0:
         return EMPTY  # the caller raises
     if kind is Literal:
         data = (<Literal>tree).data
-        known = memo.get(data)
-        if known is not None:
-            return known
+        known = _known(memo, common, data)
+        if known != NULL:
+            return <object>known
         node = regex_literal(rx, data, <uint32_t>len(data))
         memo[data] = node
         return node
     place = <Py_ssize_t><PyObject*>tree
-    known = memo.get(place)
-    if known is not None:
-        return (<tuple>known)[0]
+    known = _known(memo, common, place)
+    if known != NULL:
+        return <object>known
     if kind is ByteSet:
-        data = (tree.mask & ((1 << 256) - 1)).to_bytes(32, "little")
+        data = ((<ByteSet>tree).mask & ((1 << 256) - 1)).to_bytes(32, "little")
         memcpy(bits, <const char*>data, 32)
         node = regex_bytes(rx, bits)
     elif kind is Concat:
         node = EPSILON
         parts = (<Concat>tree).items
         for at in range(len(parts) - 1, -1, -1):
-            node = regex_concat(rx, regex_lower(rx, parts[at], memo, depth + 1), node)
+            node = regex_concat(rx, regex_lower(rx, parts[at], memo, common, depth + 1), node)
     elif kind is Alternation or kind is Intersection:
         items = (<Alternation>tree).items if kind is Alternation else (<Intersection>tree).items
         base = rx.stack.size
@@ -193,23 +203,23 @@ cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0:
                 items = [item for item in items if type(item) is not Literal]
                 _push(rx, _factor(rx, literals))
         for item in items:
-            node = regex_lower(rx, item, memo, depth + 1)
+            node = regex_lower(rx, item, memo, common, depth + 1)
             _push(rx, node)
         if kind is Alternation:
             node = regex_alt(rx, base)
         else:
             node = regex_and(rx, base)
     elif kind is Complement:
-        node = regex_not(rx, regex_lower(rx, (<Complement>tree).item, memo, depth + 1))
+        node = regex_not(rx, regex_lower(rx, (<Complement>tree).item, memo, common, depth + 1))
     elif kind is Repeat:
-        node = regex_lower(rx, tree.item, memo, depth + 1)
-        if tree.low < 0 or (tree.high is not None and tree.high < tree.low):
-            raise ValueError(f"repeat bounds {tree.low}, {tree.high} out of range")
-        if tree.low >= NONE:
+        node = regex_lower(rx, (<Repeat>tree).item, memo, common, depth + 1)
+        low, high = (<Repeat>tree).low, (<Repeat>tree).high
+        if low < 0 or (high is not None and high < low):
+            raise ValueError(f"repeat bounds {low}, {high} out of range")
+        if low >= NONE:
             raise GrammarError("a regex asks for more than 4 billion times the same")
         # More than 4 billion times is as good as any number of times.
-        high = NONE if tree.high is None or tree.high > NONE else tree.high
-        node = regex_repeat(rx, node, tree.low, high)
+        node = regex_repeat(rx, node, low, NONE if high is None or high > NONE else high)
     elif kind is Remainder:
         node = _lower_remainder(rx, tree)
     elif kind is Substring:
@@ -217,5 +227,5 @@ cdef node_t regex_lower(Regex* rx, object tree, dict memo, int depth) except? 0:
     else:
         raise TypeError(f"not a regex tree: {tree!r}")
     if depth:
-        memo[place] = (node, tree)
+        memo[place] = node
     return node

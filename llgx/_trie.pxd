@@ -183,6 +183,7 @@ cdef class TokenTrie:
     cdef TablePool pool
     cdef readonly Py_ssize_t vocabulary_size
     cdef dict common                 # pools of regexes; see ``_common.pyx``
+    cdef object end_tokens           # see ``_compiled.pyx``
     cdef uint8_t* text               # bytes of all tokens, one after the other
     cdef uint64_t* text_at           # by token, and one more
     cdef uint8_t* is_text            # by token: takes part in text at all

@@ -12,7 +12,6 @@ deals with all of that.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Final, TypeAlias
 
@@ -22,6 +21,7 @@ from llgx._ir import (
     Complement,
     Concat,
     Condition,
+    GrammarFields,
     Intersection,
     Literal,
     ParamExpr,
@@ -89,8 +89,7 @@ MAX_PLACES: Final = 10_000
 Symbol: TypeAlias = TerminalRef | RuleRef
 
 
-@dataclasses.dataclass(slots=True)
-class GrammarIR:
+class GrammarIR(GrammarFields):
     """A whole grammar.
 
     ``skip[c]`` is the index of the terminal that may be skipped before terminals of class ``c``, or
@@ -105,20 +104,7 @@ class GrammarIR:
     each vocabulary. Whether this grammar holds them changes nothing but the time.
     """
 
-    rules: list[Rule]
-    terminals: list[Terminal]
-    start: int
-    skip: list[int] = dataclasses.field(default_factory=lambda: [-1])
-    initial_skip: bool = False
-    skip_once: bool = False
-    forcing: bool = True
-    warnings: list[str] = dataclasses.field(default_factory=list)
-    skip_once_classes: frozenset[int] | None = None
-    exact: bool = False
-    max_tokens: int | None = None
-    unenforced: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
-    literals: list[str] = dataclasses.field(default_factory=list)
-    common: tuple[Regex, ...] = dataclasses.field(default=(), compare=False, repr=False)
+    __slots__ = ()
 
     def check(self) -> None:
         """Raise ``ValueError`` where an invariant of the module does not hold. Linear."""
