@@ -92,9 +92,11 @@ class SchemaCache:
     def limit(self, limit: int) -> None:
         if type(limit) is not int or limit < 0:
             raise ValueError(f"a number of bytes from 0 on, not {limit!r}")
+        dropped: list[_Entry] = []
         with self._lock:
             self._limit = limit
-            dropped = self._shrink()
+            if self._memory > limit:
+                dropped = self._shrink()
         del dropped
 
     @property
@@ -145,11 +147,11 @@ class SchemaCache:
             return entry.grammar
 
     def make(
-        self, key: tuple[object, ...] | None, compile_schema: Callable[[], GrammarIR]
+        self, key: tuple[object, ...], compile_schema: Callable[[], GrammarIR]
     ) -> GrammarIR:
         """The description under ``key`` in the files, or else what ``compile_schema`` makes."""
         files = self._files
-        if files is None or key is None:
+        if files is None:
             return compile_schema()
         found = files.read(key)
         if found is None:

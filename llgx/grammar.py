@@ -8,6 +8,7 @@ grammar keeps no vocabulary, and no model, alive.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import threading
@@ -198,9 +199,8 @@ class Grammar:
         is bounded by ``limits``. An equal schema with equal options gives the same grammar again,
         as long as :data:`llgx.schema_cache` keeps it.
         """
-        from llgx import json_schema as front_end
-
         check_limits(limits)
+        front_end = _json_schema()
         chosen = front_end.options_of(options)
         key = None
         if cls is Grammar and (SCHEMA_CACHE.limit or SCHEMA_CACHE.directory is not None):
@@ -210,12 +210,11 @@ class Grammar:
                 return known
         grammar = cls.__new__(cls)
         # Not checked: emission keeps the invariants, and compiling checks them again.
-        compile_schema = front_end.compile_schema
         if key is None:
-            grammar._ir = compile_schema(schema, chosen, limits=limits)
+            grammar._ir = front_end.compile_schema(schema, chosen, limits=limits)
         else:
             grammar._ir = SCHEMA_CACHE.make(
-                key, lambda: compile_schema(schema, chosen, limits=limits)
+                key, functools.partial(front_end.compile_schema, schema, chosen, limits=limits)
             )
         grammar._compiled = []
         grammar.source = ""
@@ -345,10 +344,12 @@ class Grammar:
         check_limits(limits, shortcuts)
         # By number: most have one of these, which is found sooner than two dozen fields are hashed.
         kept: dict[int, CompiledGrammar] = vocabulary.kept_for(self)
-        with _lock:
-            place, known = _find(kept, limits, shortcuts)
-            if known is not None and not known.is_worn:
-                return known
+        known = None
+        if kept:
+            with _lock:
+                _, known = _find(kept, limits, shortcuts)
+                if known is not None and not known.is_worn:
+                    return known
         try:
             compiled = CompiledGrammar(self._ir, vocabulary, limits, shortcuts)
         except GrammarError as error:
@@ -364,7 +365,8 @@ class Grammar:
                 assert latest is not None
                 return latest
             kept[place] = compiled
-            self._compiled = [found for found in self._compiled if found() is not None]
+            if self._compiled:
+                self._compiled = [found for found in self._compiled if found() is not None]
             self._compiled.append(weakref.ref(compiled))
             return compiled
 
@@ -391,6 +393,19 @@ class Grammar:
         return (
             f"<llgx.Grammar of {len(self._ir.rules)} rules and {len(self._ir.terminals)} terminals>"
         )
+
+
+_front_end: Any = None
+
+
+def _json_schema() -> Any:
+    """:mod:`llgx.json_schema`, which is imported when it is first asked for."""
+    global _front_end
+    if _front_end is None:
+        from llgx import json_schema
+
+        _front_end = json_schema
+    return _front_end
 
 
 def _find(

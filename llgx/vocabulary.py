@@ -144,7 +144,9 @@ class Vocabulary:
         self._speller: _Speller | None = None
         self._all_spelled: bool | None = None
         self._fingerprint = ""
-        self._kept: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
+        # By makers. The library's WeakKeyDictionary runs Python code for each of its methods, and
+        # each grammar that is compiled comes here.
+        self._kept: dict[weakref.ref[Any], dict[Any, Any]] = {}
 
     # ------------------------------------------------------------------ constructors
 
@@ -242,7 +244,10 @@ class Vocabulary:
         The dictionary is the maker's to fill. It goes when the maker or the vocabulary does.
         """
         with self._lock:
-            return self._kept.setdefault(maker, {})
+            found = self._kept.get(weakref.ref(maker))
+            if found is None:
+                found = self._kept[weakref.ref(maker, self._kept.pop)] = {}
+            return found
 
     def _excluded(self) -> frozenset[int]:
         """Ids that never match text."""

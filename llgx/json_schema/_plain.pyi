@@ -2,7 +2,6 @@ from llgx import ir
 from llgx.json_schema._plain_rules import PlainRules
 from llgx.json_schema.loading import Document
 from llgx.json_schema.options import Options
-from llgx.json_schema.report import Report
 from llgx.json_schema.style import Style
 from llgx.limits import Limits
 
@@ -11,4 +10,4 @@ class _Plain(PlainRules): ...
 
 def compile_plain(
     document: Document, options: Options, style: Style, limits: Limits
-) -> tuple[_Plain, ir.Symbol, list[str], Report] | None: ...
+) -> ir.GrammarIR | None: ...

@@ -68,6 +68,11 @@ cdef enum:
     FEW = 4                  # null, false, true, some strings
     ARRAYS = 8
     OBJECTS = 16
+    # Of keywords, beside what kinds of them there are.
+    MARK_VALUES = 1 << 16    # a list of values, or one
+    MARK_APPLIED = 1 << 17   # schemas of which a value has some
+    MARK_OTHER = 1 << 18     # it brings a schema into the algebra
+    MARKS = MARK_VALUES | MARK_APPLIED | MARK_OTHER
 
 
 cdef dict _TYPE_BITS = {
@@ -89,17 +94,35 @@ cdef frozenset _NOT_PLAIN = frozenset((
 cdef tuple _NOTHING = ()
 
 
-cdef dict _kept_dialects = {}    # by the texts of $schema
+cdef dict _marks_of(object dialect):
+    """What there is to know of the keywords of ``dialect`` and of those without a meaning."""
+    cdef dict marks = dict.fromkeys(_MEANINGLESS, 0)
+    cdef long mark
+    for keyword, kind in dialect.keywords.items():
+        mark = kind
+        if keyword == "enum" or keyword == "const":
+            mark |= MARK_VALUES
+        elif keyword == "anyOf" or keyword == "oneOf" or keyword == "allOf":
+            mark |= MARK_APPLIED
+        elif keyword in _NOT_PLAIN or kind == _APPLICATOR:
+            mark |= MARK_OTHER
+        marks[keyword] = mark
+    return marks
 
 
-cdef object _dialect_of(object contents):
-    """The dialect of a document, no others being given."""
+cdef dict _kept_dialects = {}    # with their marks, by the texts of $schema
+cdef tuple _DEFAULT_DIALECT = (_dialects.DEFAULT, _marks_of(_dialects.DEFAULT))
+
+
+cdef tuple _dialect_of(object contents):
+    """The dialect of a document, no others being given, and its marks."""
     cdef object uri = contents.get("$schema") if type(contents) is dict else None
     if type(uri) is not str:
-        return _dialects.DEFAULT
+        return _DEFAULT_DIALECT
     found = _kept_dialects.get(uri)
     if found is None:
         found = dialect_for(contents, _dialects.DEFAULT, {})
+        found = (found, _marks_of(found))
         if len(_kept_dialects) >= KEPT_DIALECTS:
             _kept_dialects.clear()
         _kept_dialects[uri] = found
@@ -110,10 +133,10 @@ cdef object _dialect_of(object contents):
 cdef class _Plain(PlainRules):
     """One document on its way."""
 
-    cdef object document, limits, options, dialect, scope
-    cdef dict known              # what keywords of the dialect are about
+    cdef object document, contents, limits, options, dialect, scope
+    cdef dict marks              # of the keywords of the dialect
     cdef str id_keyword
-    cdef readonly object report
+    cdef object report           # None until there is something to say
     cdef readonly dict patterns  # as Translator.patterns
     cdef dict shapes             # symbols of other schemas, by what they derive
     cdef dict targets            # contents by reference
@@ -132,30 +155,8 @@ cdef class _Plain(PlainRules):
     cdef list late               # rule, contents, place of what is translated after that
     cdef dict parts              # handles of members and items by their symbols
 
-    def __init__(self, document, options, limits, style, defers, merged):
-        self.begin(style, merged)
-        self.document = document
-        self.options = options
-        self.limits = limits
-        self.report = Report(options.records)
-        self.dialect = _dialect_of(document.contents)
-        self.known = self.dialect.keywords
-        self.is_old = self.dialect.draft == 4
-        self.id_keyword = self.dialect.id_keyword
-        self.scope = None
-        self.unknown = set()
-        self.patterns = {}
-        self.shapes = {}
-        self.targets = {}
-        self.done = {}
-        self.needs = []
-        self.is_recursive = False
-        self.defers = defers
-        self.late = []
-        self.parts = {}
-
     cdef object compile(self):
-        cdef object root = self.document.contents
+        cdef object root = self.contents
         if type(root) is not dict:
             raise NotPlain
         cdef object start = self._target(root, None, True, 0)
@@ -194,8 +195,13 @@ cdef class _Plain(PlainRules):
             if self.options.strict_formats:
                 raise NotPlain
             reason = f"the format {name!r} is not known, so that it is an annotation"
-            self.report.note(pointer_of(place), "format", reason)
+            self._report().note(pointer_of(place), "format", reason)
         return name
+
+    cdef object _report(self):
+        if self.report is None:
+            self.report = Report(self.options.records)
+        return self.report
 
     # References
 
@@ -236,7 +242,7 @@ cdef class _Plain(PlainRules):
         found = self.targets.get(ref)
         if found is None:
             if ref == "#" or ref == "":
-                found = (self.document.contents, None)
+                found = (self.contents, None)
             elif not ref.startswith("#/"):
                 raise NotPlain
             else:
@@ -246,7 +252,7 @@ cdef class _Plain(PlainRules):
 
     cdef object _find(self, str ref):
         """What the pointer ``ref`` leads to, and its place."""
-        cdef object contents = self.document.contents, place = None
+        cdef object contents = self.contents, place = None
         cdef list tokens
         if "%" in ref or "~" in ref:
             try:
@@ -274,9 +280,8 @@ cdef class _Plain(PlainRules):
 
         ``reserve_for`` is the target that this is the whole of, or None.
         """
-        cdef long seen = 0
-        cdef dict known = self.known
-        cdef PyObject* bits
+        cdef long seen = 0, mark
+        cdef PyObject* found_mark
         cdef int has_enum = 0
         cdef object applied = None
         if type(value) is not dict:
@@ -287,22 +292,20 @@ cdef class _Plain(PlainRules):
             raise NotPlain
         self.depth = depth
         for keyword in <dict>value:
-            bits = PyDict_GetItem(known, keyword)
-            if bits != NULL:
-                seen |= <long><object>bits
-                if keyword in _NOT_PLAIN:
-                    return self._other(value, place)
-                if (<object>bits) == _APPLICATOR:
-                    if keyword == "enum" or keyword == "const":
-                        has_enum += 1
-                    elif applied is None and (
-                        keyword == "anyOf" or keyword == "oneOf" or keyword == "allOf"
-                    ):
-                        applied = keyword
-                    else:
-                        return self._other(value, place)
-            elif keyword not in _MEANINGLESS:
+            found_mark = PyDict_GetItem(self.marks, keyword)
+            if found_mark == NULL:
                 self.unknown.add(keyword)
+                continue
+            mark = <long><object>found_mark
+            if mark & MARKS:
+                if mark & MARK_VALUES:
+                    has_enum += 1
+                elif mark & MARK_OTHER or applied is not None:
+                    return self._other(value, place)
+                else:
+                    applied = keyword
+                mark &= ~<long>MARKS
+            seen |= mark
         if place is not None and self.id_keyword in <dict>value:
             # A resource of its own, where references start from: there may be none in it.
             if "$schema" in <dict>value:
@@ -732,7 +735,7 @@ cdef class _Plain(PlainRules):
         cdef RuleRef rule
         if self.translator is None:
             self.translator = Translator(
-                self.document, self.options, self.report, self.limits, False, False
+                self.document, self.options, self._report(), self.limits, False, False
             )
             self.translator.patterns = self.patterns
             if self.defers:
@@ -791,11 +794,11 @@ cdef class _Plain(PlainRules):
         """The symbol of ``value`` where keys are not merged with what is around them."""
         cdef _Plain other = self.separate
         if other is None:
-            self.separate = other = _Plain(
+            self.separate = other = _begun(
                 self.document, self.options, self.limits, self.style, True, False
             )
             other.plain_of = self
-            other.report = self.report
+            other.report = self._report()
             other.patterns = self.patterns
             other.rules = self.rules
             other.terminals = self.terminals
@@ -850,7 +853,7 @@ cdef class _Plain(PlainRules):
                         is_deep = True
             elif keyword in _NOT_PLAIN:
                 return False
-            elif self.known.get(keyword, 0) in (_APPLICATOR, _dialects.UNEVALUATED):
+            elif self.dialect.keywords.get(keyword, 0) in (_APPLICATOR, _dialects.UNEVALUATED):
                 return False
         return is_deep
 
@@ -879,16 +882,39 @@ cdef bint _is_text(str text):
     return True
 
 
+cdef _Plain _begun(document, options, limits, style, bint defers, bint merged):
+    """A document on its way, at the beginning."""
+    cdef _Plain plain = _Plain.__new__(_Plain)
+    plain.begin(style, merged)
+    plain.document = document
+    plain.contents = document.contents
+    plain.options = options
+    plain.limits = limits
+    plain.dialect, plain.marks = _dialect_of(plain.contents)
+    plain.is_old = plain.dialect.draft == 4
+    plain.id_keyword = plain.dialect.id_keyword
+    plain.unknown = set()
+    plain.patterns = {}
+    plain.shapes = {}
+    plain.targets = {}
+    plain.done = {}
+    plain.needs = []
+    plain.defers = defers
+    plain.late = []
+    plain.parts = {}
+    return plain
+
+
 def compile_plain(document, options, style, limits):
-    """What holds the rules and terminals of ``document``, the start symbol, warnings and the
-    report; None unless the document is plain.
+    """The grammar of ``document``; None unless that is plain.
 
     ``style`` is that of ``options``, which ask for members in the order of the schema, for no lines
     and for no other documents.
     """
     cdef _Plain plain
+    cdef object start
     for defers in (True, False):
-        plain = _Plain(document, options, limits, style, defers, True)
+        plain = _begun(document, options, limits, style, defers, True)
         try:
             start = plain.compile()
             break
@@ -910,4 +936,5 @@ def compile_plain(document, options, style, limits):
             warnings = plain.emitter.warnings_of(reached_rules(plain.rules, start))
     if unknown:
         warnings = [*misspelt(document, plain.dialect, unknown), *warnings]
-    return plain, start, warnings, plain.report
+    entries = [] if plain.report is None else plain.report.entries
+    return plain.finished(start, warnings, entries)

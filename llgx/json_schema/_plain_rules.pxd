@@ -21,6 +21,7 @@ cdef class PlainRules:
     cdef bint merged
 
     cdef int begin(self, style, bint merged) except -1
+    cdef object finished(self, object start, list warnings, list unenforced)
     cdef object ref_of(self, terminal)
     cdef RuleRef new_rule(self)
     cdef int add(self, RuleRef reference, tuple symbols) except -1

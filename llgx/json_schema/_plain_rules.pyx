@@ -11,10 +11,11 @@ from cpython.dict cimport PyDict_GetItem
 from cpython.object cimport PyObject
 
 from llgx._ir cimport (
-    Alternation, Complement, Intersection, Literal, Production, Rule, RuleRef, TerminalRef,
-    concat_of, empty_rule, literal_of, production_of, rule_ref, terminal_of, terminal_ref,
+    Alternation, Complement, Intersection, Literal, ParamExpr, Production, Rule, RuleRef,
+    TerminalRef, concat_of, empty_rule, literal_of, production_of, rule_ref, terminal_of, terminal_ref,
 )
 
+from llgx.ir import GrammarIR
 from llgx.json_schema import emit_arrays as _emit_arrays
 from llgx.json_schema.normal import ArrayGroup
 from llgx.json_schema.style import KEPT_KEYS as _KEPT_KEYS, literal_name
@@ -29,6 +30,7 @@ cdef enum:
 
 cdef Py_ssize_t KEPT_KEYS = _KEPT_KEYS
 cdef Literal _QUOTE = Literal(b'"')
+cdef ParamExpr _FLAT = ParamExpr("const", 0)
 
 
 cdef bint _is_simple(str name):
@@ -52,18 +54,38 @@ cdef class PlainRules:
         self.refs = {}
         self.keys = {}
         self.next_keys = {}
-        self.kept_keys = style.keys
-        self.kept_bounds = style.bounds
-        self.string_body = style.string_body
-        self.key_parts = style.key_parts
+        cdef tuple found = style.plain
+        self.kept_keys = found[0]
+        self.kept_bounds = found[1]
+        self.string_body = found[2]
+        self.key_parts = found[3]
         self.choices = {}
         self.other_keys = {}
-        self.comma_ = self.ref_of(style.comma)
-        self.open_object = self.ref_of(style.open_object)
-        self.close_object = self.ref_of(style.close_object)
-        self.open_array = self.ref_of(style.open_array)
-        self.close_array = self.ref_of(style.close_array)
+        self.comma_ = self.ref_of(found[4])
+        self.open_object = self.ref_of(found[5])
+        self.close_object = self.ref_of(found[6])
+        self.open_array = self.ref_of(found[7])
+        self.close_array = self.ref_of(found[8])
         return 0
+
+    cdef object finished(self, object start, list warnings, list unenforced):
+        """The grammar of what ``start`` derives."""
+        cdef object skip = self.style.skip
+        cdef list rules = self.rules
+        cdef Rule rule
+        skip = -1 if skip is None else (<TerminalRef>self.ref_of(skip)).index
+        if type(start) is TerminalRef or (<RuleRef>start).argument is not None:
+            if type(start) is RuleRef:
+                start = RuleRef((<RuleRef>start).index, _FLAT)
+            rule = empty_rule()
+            rule.name = "start"
+            rule.productions.append(production_of((start,)))
+            rules.append(rule)
+            start = rule_ref(len(rules) - 1)
+        return GrammarIR(
+            rules, self.terminals, (<RuleRef>start).index, [skip], False, True, True, warnings,
+            None, False, None, unenforced, [], self.style.common,
+        )
 
     # What emit_arrays asks of an emitter
 

@@ -7,7 +7,7 @@ built. Both are linear in the normal form of the schema.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Protocol
+from typing import Any
 
 from llgx import ir
 from llgx.json_schema._plain import compile_plain
@@ -41,20 +41,15 @@ def compile_schema(
     not enforceable, :class:`LimitError` for one that takes too much work, ``ValueError`` for an
     option that is malformed.
     """
-    document = load(source, limits)
-    options, document = _guided(options, document)
+    options, document = _guided(options, load(source, limits))
     style = Style.of(options)
-    maker: _Maker
-    found = None
     if plain and options.property_order == "schema" and style.unit is None:
         found = None if options.resources else compile_plain(document, options, style, limits)
-    if found is not None:
-        maker, start, warnings, report = found
-    else:
-        emitter, start, report = _emit(document, options, limits)
-        maker, warnings = emitter, [*report.warnings, *emitter.warnings]
-    rules = maker.rules
-    skip = -1 if style.skip is None else maker.ref(style.skip).index
+        if found is not None:
+            return found
+    emitter, start, report = _emit(document, options, limits)
+    rules = emitter.rules
+    skip = -1 if style.skip is None else emitter.ref(style.skip).index
     if isinstance(start, ir.TerminalRef) or start.argument is not None:
         if isinstance(start, ir.RuleRef):
             start = ir.RuleRef(start.index, _FLAT)
@@ -62,23 +57,14 @@ def compile_schema(
         start = ir.RuleRef(len(rules) - 1)
     return ir.GrammarIR(
         rules=rules,
-        terminals=maker.terminals,
+        terminals=emitter.terminals,
         start=start.index,
         skip=[skip],
         skip_once=True,
-        warnings=warnings,
+        warnings=[*report.warnings, *emitter.warnings],
         unenforced=report.entries,
         common=style.common,
     )
-
-
-class _Maker(Protocol):
-    """Rules and terminals in the making."""
-
-    rules: list[ir.Rule]
-    terminals: list[ir.Terminal]
-
-    def ref(self, terminal: ir.Terminal) -> ir.TerminalRef: ...
 
 
 def embed(

@@ -131,6 +131,11 @@ class Style:
         self.string_body: ir.Regex | None = None
         if self._plain and isinstance(any_string, ir.Concat) and len(any_string.items) == 3:
             self.string_body = any_string.items[1]
+        # What stands before a key with a comma and after one with a colon, each in parts. None where
+        # names take more than one spelling, or the parts do not stay what they are.
+        self.key_parts: tuple[tuple[ir.Regex, ...], tuple[ir.Regex, ...]] | None = None
+        if self._plain and self._has_gaps:
+            self.key_parts = (self._before_key, self._after_key)
         # Keys by name, and whether a comma is before them and a colon after them.
         self.keys: dict[tuple[str, bool, bool], ir.Terminal] = {}
         # Constrained scalars by the set, and by the values of their keywords. Of the sets the last
@@ -138,6 +143,18 @@ class Style:
         self._scalars: dict[StringSet | NumberSet, ir.Terminal] = {}
         self._older_scalars: dict[StringSet | NumberSet, ir.Terminal] = {}
         self.bounds: dict[tuple[object, ...], ir.Terminal] = {}
+        # What each plain schema begins with, to be found in one place.
+        self.plain = (
+            self.keys,
+            self.bounds,
+            self.string_body,
+            self.key_parts,
+            self.comma,
+            self.open_object,
+            self.close_object,
+            self.open_array,
+            self.close_array,
+        )
 
     @staticmethod
     def of(options: Options) -> Style:
@@ -158,14 +175,6 @@ class Style:
         if self._plain and name.isascii() and name.isprintable() and not _needs_escape(name):
             return ir.Literal(b'"%b"' % name.encode())
         return StringSet.of((name,)).quoted(self.strings)
-
-    @property
-    def key_parts(self) -> tuple[tuple[ir.Regex, ...], tuple[ir.Regex, ...]] | None:
-        """What stands before a key with a comma and after one with a colon, each in parts.
-
-        None where names take more than one spelling, or the parts do not stay what they are.
-        """
-        return (self._before_key, self._after_key) if self._plain and self._has_gaps else None
 
     def key(self, name: str, comma: bool, colon: bool) -> ir.Terminal:
         """The key ``name``, with what separates it from the member before and from its value."""
