@@ -147,16 +147,21 @@ class SchemaCache:
             return entry.grammar
 
     def make(
-        self, key: tuple[object, ...], compile_schema: Callable[[], GrammarIR]
+        self,
+        key: tuple[object, ...],
+        compile_schema: Callable[..., GrammarIR],
+        *arguments: object,
+        **named: object,
     ) -> GrammarIR:
-        """The description under ``key`` in the files, or else what ``compile_schema`` makes."""
+        """The description under ``key`` in the files, or else what ``compile_schema`` makes of the
+        arguments."""
         files = self._files
         if files is None:
-            return compile_schema()
+            return compile_schema(*arguments, **named)
         found = files.read(key)
         if found is None:
             began = time.perf_counter()
-            found = compile_schema()
+            found = compile_schema(*arguments, **named)
             if time.perf_counter() - began >= WORTH:
                 files.write(key, found)
         return found

@@ -8,7 +8,6 @@ grammar keeps no vocabulary, and no model, alive.
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import re
 import threading
@@ -214,7 +213,7 @@ class Grammar:
             grammar._ir = front_end.compile_schema(schema, chosen, limits=limits)
         else:
             grammar._ir = SCHEMA_CACHE.make(
-                key, functools.partial(front_end.compile_schema, schema, chosen, limits=limits)
+                key, front_end.compile_schema, schema, chosen, limits=limits
             )
         grammar._compiled = []
         grammar.source = ""
