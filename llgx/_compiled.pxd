@@ -57,8 +57,8 @@ cdef class CompiledGrammar:
     cdef int _set_scopes(self) except -1
     cdef int _load(self, GrammarFields ir, Flat flat) except -1
     cdef int _load_marked(
-        self, GrammarFields ir, Flat flat, list terminals, list reached, uint8_t* is_used, uint8_t* is_empty,
-        uint8_t* is_nullable, uint8_t* is_lowered
+        self, GrammarFields ir, Flat flat, list terminals, list reached, uint8_t* is_used,
+        uint8_t* is_empty, uint8_t* is_nullable, uint8_t* is_lowered
     ) except -1
     cdef dict _resolve_tokens(self, GrammarFields ir, set terminals)
     cdef dict _common_trees(self, GrammarFields ir)

@@ -330,8 +330,8 @@ cdef class CompiledGrammar:
         return 0
 
     cdef int _load_marked(
-        self, GrammarFields ir, Flat flat, list terminals, list reached, uint8_t* is_used, uint8_t* is_empty,
-        uint8_t* is_nullable, uint8_t* is_lowered
+        self, GrammarFields ir, Flat flat, list terminals, list reached, uint8_t* is_used,
+        uint8_t* is_empty, uint8_t* is_nullable, uint8_t* is_lowered
     ) except -1:
         """:meth:`_load` with room for marks by terminal."""
         cdef uint32_t count = <uint32_t>len(terminals), start = ir.start

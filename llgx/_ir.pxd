@@ -161,13 +161,9 @@ cdef inline Terminal terminal_of(str name, object regex, bint distinct):
     return made
 
 
-cdef inline TerminalRef terminal_ref(Py_ssize_t index):
-    cdef TerminalRef made = TerminalRef.__new__(TerminalRef)
-    made.index = index
-    return made
-
-
-cdef inline RuleRef rule_ref(Py_ssize_t index):
-    cdef RuleRef made = RuleRef.__new__(RuleRef)
-    made.index = index
-    return made
+cdef TerminalRef terminal_ref(Py_ssize_t index)
+cdef RuleRef rule_ref(Py_ssize_t index)
+cdef GrammarFields grammar_of(
+    object kind, list rules, list terminals, Py_ssize_t start, Py_ssize_t skip, list warnings,
+    list unenforced, tuple common
+)

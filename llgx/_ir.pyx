@@ -305,3 +305,54 @@ cdef class GrammarFields:
     unenforced: object = field(default_factory=list)
     literals: object = field(default_factory=list)
     common: object = field(default=(), compare=False, repr=False)
+
+
+# --------------------------------------------------------------------------- made quickly
+
+cdef enum:
+    KEPT_REFS = 256          # of each kind
+
+
+cdef list _terminal_refs = [TerminalRef(index) for index in range(KEPT_REFS)]
+cdef list _rule_refs = [RuleRef(index) for index in range(KEPT_REFS)]
+
+
+cdef TerminalRef terminal_ref(Py_ssize_t index):
+    """A reference, one object for the first indices as Python has it with integers."""
+    cdef TerminalRef made
+    if index < KEPT_REFS:
+        return <TerminalRef>_terminal_refs[index]
+    made = TerminalRef.__new__(TerminalRef)
+    made.index = index
+    return made
+
+
+cdef RuleRef rule_ref(Py_ssize_t index):
+    """:func:`terminal_ref` of a rule that takes no argument."""
+    cdef RuleRef made
+    if index < KEPT_REFS:
+        return <RuleRef>_rule_refs[index]
+    made = RuleRef.__new__(RuleRef)
+    made.index = index
+    return made
+
+
+cdef GrammarFields grammar_of(
+    object kind, list rules, list terminals, Py_ssize_t start, Py_ssize_t skip, list warnings,
+    list unenforced, tuple common
+):
+    """A grammar of ``kind``, a subclass without fields of its own, that skips once."""
+    cdef GrammarFields made = kind.__new__(kind)
+    made.rules = rules
+    made.terminals = terminals
+    made.start = start
+    made.skip = [skip]
+    made.initial_skip = False
+    made.skip_once = True
+    made.forcing = True
+    made.warnings = warnings
+    made.exact = False
+    made.unenforced = unenforced
+    made.literals = []
+    made.common = common
+    return made

@@ -12,7 +12,8 @@ from cpython.object cimport PyObject
 
 from llgx._ir cimport (
     Alternation, Complement, Intersection, Literal, ParamExpr, Production, Rule, RuleRef,
-    TerminalRef, concat_of, empty_rule, literal_of, production_of, rule_ref, terminal_of, terminal_ref,
+    TerminalRef, concat_of, empty_rule, grammar_of, literal_of, production_of, rule_ref,
+    terminal_of, terminal_ref,
 )
 
 from llgx.ir import GrammarIR
@@ -82,9 +83,9 @@ cdef class PlainRules:
             rule.productions.append(production_of((start,)))
             rules.append(rule)
             start = rule_ref(len(rules) - 1)
-        return GrammarIR(
-            rules, self.terminals, (<RuleRef>start).index, [skip], False, True, True, warnings,
-            None, False, None, unenforced, [], self.style.common,
+        return grammar_of(
+            GrammarIR, rules, self.terminals, (<RuleRef>start).index, skip, warnings, unenforced,
+            self.style.common,
         )
 
     # What emit_arrays asks of an emitter

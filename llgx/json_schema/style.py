@@ -131,8 +131,8 @@ class Style:
         self.string_body: ir.Regex | None = None
         if self._plain and isinstance(any_string, ir.Concat) and len(any_string.items) == 3:
             self.string_body = any_string.items[1]
-        # What stands before a key with a comma and after one with a colon, each in parts. None where
-        # names take more than one spelling, or the parts do not stay what they are.
+        # What stands before a key with a comma and after one with a colon, each in parts. None
+        # where names take more than one spelling, or the parts do not stay what they are.
         self.key_parts: tuple[tuple[ir.Regex, ...], tuple[ir.Regex, ...]] | None = None
         if self._plain and self._has_gaps:
             self.key_parts = (self._before_key, self._after_key)
