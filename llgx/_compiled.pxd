@@ -11,7 +11,7 @@ from llgx._ir cimport GrammarFields
 from llgx._sequence cimport Program
 from llgx._trie cimport TokenTrie
 
-cdef class EndTokens:
+cdef class _EndTokens:
     """The end-of-generation tokens of a vocabulary, for all its grammars."""
 
     cdef object ids
@@ -24,7 +24,7 @@ cdef class CompiledGrammar:
     cdef Program program         # of its parts, for callers without the GIL
     cdef TokenTrie trie
     cdef PyThread_type_lock lock
-    cdef EndTokens ends          # which has what follows
+    cdef _EndTokens ends          # which has what follows
     cdef uint32_t* eog
     cdef uint32_t eog_count
     cdef uint8_t* is_eog

@@ -68,7 +68,7 @@ cdef dict _COND_OPS = {
 }
 
 
-cdef class EndTokens:
+cdef class _EndTokens:
     """See the layout. Made by :func:`_end_tokens`."""
 
     def __dealloc__(self):
@@ -76,17 +76,17 @@ cdef class EndTokens:
         free(self.is_end)
 
 
-cdef EndTokens _end_tokens(TokenTrie trie, object ids):
+cdef _EndTokens _end_tokens(TokenTrie trie, object ids):
     """Those with these ``ids``, for the vocabulary of ``trie``: made when first asked for.
 
     A byte for each token is more than most grammars take.
     """
-    cdef EndTokens found = trie.end_tokens
+    cdef _EndTokens found = trie.end_tokens
     cdef uint32_t size = <uint32_t>trie.vocabulary_size
     cdef Py_ssize_t index
     if found is not None and found.ids is ids:
         return found
-    found = EndTokens.__new__(EndTokens)
+    found = _EndTokens.__new__(_EndTokens)
     found.at = <uint32_t*>malloc((len(ids) + 1) * sizeof(uint32_t))
     found.is_end = <uint8_t*>calloc(<size_t>size + 1, 1)
     if found.at == NULL or found.is_end == NULL:
