@@ -21,8 +21,8 @@ from libc.string cimport memcmp, memcpy, memset
 
 from llgx._engine cimport DELTA_LIMIT, SPARSE_LIMIT, Builder, Engine, Mask
 from llgx._memory cimport (
-    FAULT_MEMORY, NONE, Map, Words, array_grown, bits_hash, fault_set, lowest_bit, map_get,
-    map_put, words_push, words_reserve,
+    FAULT_MEMORY, NONE, Map, Words, arena_take, array_grown, bits_hash, fault_set, lowest_bit,
+    map_get, map_put, words_push, words_reserve,
 )
 from llgx._trie cimport Trie
 
@@ -91,7 +91,9 @@ cdef const uint64_t* _combined(
     index = map_get(known, <uint64_t><size_t>one, <uint64_t><size_t>other)
     if index != NONE:
         return engine.bitsets[index]
-    made = <uint64_t*>malloc((engine.words + 1) * sizeof(uint64_t))
+    if engine.combined == NULL:
+        engine.combined = <uint64_t*>malloc((engine.words + 1) * sizeof(uint64_t))
+    made = engine.combined
     if made == NULL:
         fault_set(&engine.fault, FAULT_MEMORY)
         return NULL
@@ -102,7 +104,6 @@ cdef const uint64_t* _combined(
         for i in range(engine.words):
             made[i] = one[i] | other[i]
     kept = builder_bitset(engine, made, &index)
-    free(made)
     if kept != NULL and map_put(
         known, <uint64_t><size_t>one, <uint64_t><size_t>other, index
     ) < 0:
@@ -284,7 +285,7 @@ cdef int _set_lists(
     mask.bytes = <uint32_t>(4 * count)
     if count == 0:
         return 0
-    mask.tokens = <uint32_t*>malloc(count * sizeof(uint32_t))
+    mask.tokens = <uint32_t*>arena_take(&engine.mask_arena, count * sizeof(uint32_t))
     if mask.tokens == NULL:
         fault_set(&engine.fault, FAULT_MEMORY)
         return -1

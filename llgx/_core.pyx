@@ -37,7 +37,7 @@ from llgx._scopes cimport (
 )
 from llgx._sequence cimport (
     CUT, FRESH, STATE, Step, step_accepts, step_advance, step_begin, step_eat,
-    step_is_known, step_mask, step_plain, step_take, step_token_row, steps_reserve,
+    step_copy, step_mask, step_plain, step_take, step_token_row, steps_reserve,
 )
 from llgx._tokens cimport tokens_next, tokens_only
 from llgx._trie cimport TokenTrie, child_node, tokens_end
@@ -410,9 +410,7 @@ cdef class Matcher:
         """Write the mask of this state to ``ceil(V / 32)`` words."""
         cdef Step* step = &self.steps[self.count]
         self.grammar.acquire()
-        if step_is_known(self.program, step):
-            step_mask(self.program, step, out, self.scratch)
-        else:
+        if not step_copy(self.program, step, out):
             with nogil:
                 step_mask(self.program, step, out, self.scratch)
         self.grammar.release()

@@ -107,7 +107,7 @@ cdef struct Inside:      # what a lexer state says about a site before any row i
 
 cdef struct Mask:        # a base, minus some tokens, plus others
     const uint64_t* base # a bitset of a table or of the engine, or NULL for none
-    uint32_t* tokens     # first those to add, then those to take away before that
+    uint32_t* tokens     # in ``mask_arena``: first those to add, then those to take away before that
     uint32_t added
     uint32_t removed
     uint32_t bytes
@@ -251,6 +251,7 @@ cdef struct Engine:
     uint64_t** bitsets   # of masks, each content once
     uint32_t bitset_count
     uint32_t bitset_room
+    uint64_t* combined   # scratch
     Map bitset_index     # hash -> bitset
     Map bitset_plus      # addresses of two bitsets -> bitset of both together
     Map bitset_minus     # addresses of two bitsets -> bitset of the first without the second
@@ -259,7 +260,7 @@ cdef struct Engine:
     Plan* plans
     uint32_t plan_count
     uint32_t plan_room
-    Arena plan_arena
+    Arena mask_arena     # boundaries of plans, lists of plans and masks
     SharedPlan** adopted # plans of the vocabulary's pool that are in use, to be released
     uint32_t adopted_count
     uint32_t adopted_room

@@ -23,6 +23,9 @@ cdef bint engine_follow(
 ) noexcept nogil
 cdef bint engine_ends(Engine* engine, row_t row, state_t state, bint fresh) noexcept nogil
 cdef bint engine_accepts(Engine* engine, row_t row, state_t state, bint fresh) noexcept nogil
+cdef void engine_copy(
+    Engine* engine, uint32_t index, bint again, uint64_t* bits
+) noexcept nogil
 cdef int engine_fill(
     Engine* engine, row_t row, state_t state, uint64_t* bits
 ) noexcept nogil

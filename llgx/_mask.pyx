@@ -39,8 +39,7 @@ from llgx._exact cimport exact_begin, exact_free
 from llgx._filter cimport scopes_forget
 from llgx._inside cimport lazy_suffixes, site_of, subtrees_of
 from llgx._lexer cimport (
-    DEAD, NO_SET, lexer_free, lexer_init, lexer_step, lexer_tail, set_t,
-    state_t,
+    DEAD, NO_SET, lexer_free, lexer_init, lexer_step, lexer_tail, set_t, state_t,
 )
 from llgx._memory cimport (
     FAULT_MEMORY, FAULT_NONE, NONE, Slot, arena_free, array_grown, fault_set, interner_free,
@@ -51,6 +50,9 @@ from llgx._scopes cimport scopes_begin, scopes_free
 from llgx._shared cimport shared_begin, shared_release
 from llgx._tokens cimport tokens_free
 from llgx._trie cimport TablePool, Trie, child_byte, child_node, table_release
+
+cdef enum:
+    SETTLING_USES = 2    # times that a mask with long lists is written before it becomes a bitset
 
 
 # --------------------------------------------------------------------------- life
@@ -98,6 +100,7 @@ cdef void engine_free(Engine* engine) noexcept nogil:
     exact_free(engine.exact)
     free(engine.masks)
     free(engine.bitsets)
+    free(engine.combined)
     map_free(&engine.bitset_index)
     map_free(&engine.bitset_plus)
     map_free(&engine.bitset_minus)
@@ -133,8 +136,6 @@ cdef void engine_free(Engine* engine) noexcept nogil:
 
 cdef void _forget_masks(Engine* engine) noexcept nogil:
     cdef uint32_t i
-    for i in range(engine.mask_count):
-        free(engine.masks[i].tokens)
     for i in range(engine.bitset_count):
         free(engine.bitsets[i])
     engine.bitset_count = 0
@@ -143,6 +144,7 @@ cdef void _forget_masks(Engine* engine) noexcept nogil:
     map_clear(&engine.bitset_minus)
     map_clear(&engine.bitset_last)
     plans_forget(engine)
+    arena_free(&engine.mask_arena)
     engine.mask_count = 0
     engine.mask_bytes = 0
     map_clear(&engine.mask_index)
@@ -599,7 +601,6 @@ cdef uint32_t _make_mask(
     engine.level = level
     grown = <Mask*>array_grown(engine.masks, &engine.mask_room, engine.mask_count, sizeof(Mask))
     if grown == NULL:
-        free(mask.tokens)
         fault_set(&engine.fault, FAULT_MEMORY)
         return NONE
     engine.masks = grown
@@ -635,12 +636,29 @@ cdef void _settle(Engine* engine, Mask* mask, const uint64_t* bits) noexcept nog
         engine.fault.code = FAULT_NONE  # the lists are as good, only slower
         return
     mask.base = kept
-    free(mask.tokens)
     mask.tokens = NULL
     mask.added = 0
     mask.removed = 0
-    engine.mask_bytes -= mask.bytes
-    mask.bytes = 0
+
+
+cdef void engine_copy(Engine* engine, uint32_t index, bint again, uint64_t* bits) noexcept nogil:
+    """Write a mask that is kept; ``again`` if it was asked for before."""
+    cdef Mask* mask = &engine.masks[index]
+    cdef uint32_t i, token
+    if mask.base == NULL:
+        memset(bits, 0, engine.words * sizeof(uint64_t))
+    else:
+        memcpy(bits, mask.base, engine.words * sizeof(uint64_t))
+    for i in range(mask.added, mask.added + mask.removed):
+        token = mask.tokens[i]
+        bits[token >> 6] &= ~(<uint64_t>1 << (token & 63))
+    for i in range(mask.added):
+        token = mask.tokens[i]
+        bits[token >> 6] |= <uint64_t>1 << (token & 63)
+    if mask.added + mask.removed > DELTA_LIMIT:
+        mask.uses += 1
+        if again and mask.uses > SETTLING_USES:
+            _settle(engine, mask, bits)
 
 
 cdef int engine_fill(
@@ -650,8 +668,7 @@ cdef int engine_fill(
 
     -1 with a fault set, and the bitset untouched, when that fails.
     """
-    cdef Mask* mask
-    cdef uint32_t known, i, token
+    cdef uint32_t known
     cdef Builder* builder
     cdef bint again
     if state == DEAD:
@@ -666,21 +683,7 @@ cdef int engine_fill(
             known = _make_mask(engine, WHOLE_MASK, row, state)
             if known == NONE:
                 return -1
-        mask = &engine.masks[known]
-        if mask.base == NULL:
-            memset(bits, 0, engine.words * sizeof(uint64_t))
-        else:
-            memcpy(bits, mask.base, engine.words * sizeof(uint64_t))
-        for i in range(mask.added, mask.added + mask.removed):
-            token = mask.tokens[i]
-            bits[token >> 6] &= ~(<uint64_t>1 << (token & 63))
-        for i in range(mask.added):
-            token = mask.tokens[i]
-            bits[token >> 6] |= <uint64_t>1 << (token & 63)
-        if mask.added + mask.removed > DELTA_LIMIT:
-            mask.uses += 1
-            if again and mask.uses > 2:
-                _settle(engine, mask, bits)
+        engine_copy(engine, known, again, bits)
         return 0
     if engine.mask_bytes > engine.mask_limit:
         _forget_masks(engine)

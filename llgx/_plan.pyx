@@ -42,7 +42,7 @@ from llgx._engine cimport (
 from llgx._inside cimport inside_by_twin, inside_of, site_of
 from llgx._lexer cimport DEAD, NO_SET, lexer_brief, lexer_loop, lexer_saturate, lexer_twin, state_t
 from llgx._memory cimport (
-    FAULT_MEMORY, NONE, arena_free, arena_take, array_grown, fault_set, map_clear, map_free,
+    FAULT_MEMORY, NONE, arena_take, array_grown, fault_set, map_clear, map_free,
     map_get, map_put, words_free, words_reserve,
 )
 from llgx._shared cimport shared_adopt, shared_offer
@@ -55,12 +55,8 @@ cdef enum:
 
 cdef void plans_forget(Engine* engine) noexcept nogil:
     """Drop all plans; those who hold an index of one must not use it any more."""
-    cdef uint32_t i
-    for i in range(engine.plan_count):
-        free(engine.plans[i].fixed.tokens)
     engine.plan_count = 0
     map_clear(&engine.plan_index)
-    arena_free(&engine.plan_arena)
 
 
 cdef void plans_free(Engine* engine) noexcept nogil:
@@ -242,9 +238,8 @@ cdef int _finish(
         return -1
     engine.mask_bytes += plan.fixed.bytes + sizeof(Plan) + size * sizeof(uint32_t)
     plan.boundary_count = <uint32_t>(size // BOUNDARY_WORDS)
-    plan.boundaries = <Boundary*>arena_take(&engine.plan_arena, size * sizeof(uint32_t))
+    plan.boundaries = <Boundary*>arena_take(&engine.mask_arena, size * sizeof(uint32_t))
     if plan.boundaries == NULL:
-        free(plan.fixed.tokens)
         fault_set(&engine.fault, FAULT_MEMORY)
         return -1
     if size:
@@ -272,7 +267,7 @@ cdef uint32_t* _removed_tokens(
         count[0] += inside.removed[i + 1] - inside.removed[i]
     if count[0] > MOST_LESS:
         return NULL
-    tokens = <uint32_t*>arena_take(&engine.plan_arena, count[0] * sizeof(uint32_t))
+    tokens = <uint32_t*>arena_take(&engine.mask_arena, count[0] * sizeof(uint32_t))
     if tokens == NULL:
         fault_set(&engine.fault, FAULT_MEMORY)
         return NULL
@@ -410,12 +405,10 @@ cdef uint32_t plan_of(Engine* engine, uint32_t where, state_t state) noexcept no
         shared_offer(engine, where, state, &plan)
     grown = <Plan*>array_grown(engine.plans, &engine.plan_room, engine.plan_count, sizeof(Plan))
     if grown == NULL:
-        free(plan.fixed.tokens)
         fault_set(&engine.fault, FAULT_MEMORY)
         return NONE
     engine.plans = grown
     if map_put(&engine.plan_index, where, state, engine.plan_count) < 0:
-        free(plan.fixed.tokens)
         fault_set(&engine.fault, FAULT_MEMORY)
         return NONE
     engine.plans[engine.plan_count] = plan

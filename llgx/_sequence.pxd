@@ -51,7 +51,7 @@ cdef set_t step_eat(const Program* program, Step* step, uint32_t token) noexcept
 cdef row_t step_token_row(const Program* program, const Step* step) noexcept nogil
 cdef set_t step_take(const Program* program, Step* step, uint32_t token) noexcept nogil
 cdef bint step_accepts(const Program* program, const Step* step) noexcept nogil
-cdef bint step_is_known(const Program* program, const Step* step) noexcept nogil
+cdef bint step_copy(const Program* program, const Step* step, int32_t* out) noexcept nogil
 cdef void step_mask(
     const Program* program, const Step* step, int32_t* out, uint64_t* scratch
 ) noexcept nogil

@@ -29,7 +29,7 @@ from llgx._exact cimport FIRST_CONFIG, exact_accepts, exact_step
 from llgx._exact_mask cimport exact_fill
 from llgx._filter cimport scopes_are_idle, scopes_filter
 from llgx._lexer cimport DEAD, NO_SET, lexer_saturate, lexer_set, set_t, state_t
-from llgx._mask cimport engine_accepts, engine_fill, engine_step
+from llgx._mask cimport engine_accepts, engine_copy, engine_fill, engine_step
 from llgx._memory cimport (
     FAULT_MEMORY, FAULT_NONE, NONE, Fault, Words, fault_set, map_get, words_free, words_push,
 )
@@ -407,18 +407,35 @@ cdef bint _scoped_tokens(const Program* program, const Step* step, uint64_t* bit
     return found
 
 
-cdef bint step_is_known(const Program* program, const Step* step) noexcept nogil:
-    """Whether :c:func:`step_mask` is little more than a copy."""
+cdef bint _is_direct(const Program* program, const int32_t* out) noexcept nogil:
+    """Whether masks may be written to ``out`` as words of 64 bits."""
+    return mask_words(program) % 2 == 0 and <size_t>out % 8 == 0 \
+        and program.engine.token_sets.ids == NULL and program.engine.parser.limits == NULL
+
+
+cdef bint step_copy(const Program* program, const Step* step, int32_t* out) noexcept nogil:
+    """Write the mask of ``step`` as :c:func:`step_mask` does, if it is little more than a copy;
+    whether it was."""
     cdef Engine* engine = program.engine
+    cdef Step after = step[0]
     cdef state_t state
-    if step.row == NONE or step.count >= program.max_tokens:
-        return True
-    if engine.exact != NULL or engine.parser.limits != NULL or not _is_idle(program, step):
+    cdef uint32_t known
+    cdef bint accepts
+    if step.row == NONE or step.count >= program.max_tokens or engine.exact != NULL \
+            or not _is_direct(program, out) or not _is_idle(program, step):
         return False
     state = lexer_saturate(&engine.lexer, step.state & STATE)
-    return engine.fault.code != 0 or state == DEAD or map_get(
-        &engine.mask_index, WHOLE_MASK, (<uint64_t>step.row << 32) | state
-    ) != NONE
+    if engine.fault.code or state == DEAD:
+        return False
+    known = map_get(&engine.mask_index, WHOLE_MASK, (<uint64_t>step.row << 32) | state)
+    if known == NONE:
+        return False
+    accepts = step_accepts(program, step) or step_eat(program, &after, 0) != NO_SET
+    if engine.fault.code:
+        return False
+    engine_copy(engine, known, True, <uint64_t*>out)
+    _add_eog(program, <uint64_t*>out, accepts)
+    return True
 
 
 cdef void step_mask(
@@ -432,8 +449,7 @@ cdef void step_mask(
     cdef size_t words = mask_words(program)
     # What may fail must not be seen half done: then the mask is made in the scratch.
     cdef bint idle = _is_idle(program, step)
-    cdef bint direct = words % 2 == 0 and <size_t>out % 8 == 0 and engine.token_sets.ids == NULL \
-        and engine.parser.limits == NULL and idle
+    cdef bint direct = idle and _is_direct(program, out)
     _fill(program, step, idle, <uint64_t*>out if direct else scratch)
     if not direct and engine.fault.code == 0:
         memcpy(out, scratch, words * 4)

@@ -286,16 +286,15 @@ cdef int _localise(
     cdef uint32_t count
     memset(plan, 0, sizeof(Plan))
     plan.boundaries = <Boundary*>arena_take(
-        &engine.plan_arena, shared.boundary_count * sizeof(Boundary)
+        &engine.mask_arena, shared.boundary_count * sizeof(Boundary)
     )
     plan.fixed.base = NULL if shared.base == NULL else shared.base.bits
     plan.fixed.added = shared.added
     plan.fixed.removed = shared.removed
     plan.fixed.bytes = listed * sizeof(uint32_t)
     if listed:
-        plan.fixed.tokens = <uint32_t*>malloc(plan.fixed.bytes)
+        plan.fixed.tokens = <uint32_t*>arena_take(&engine.mask_arena, plan.fixed.bytes)
     if plan.boundaries == NULL or (listed and plan.fixed.tokens == NULL):
-        free(plan.fixed.tokens)
         fault_set(&engine.fault, FAULT_MEMORY)
         return -1
     if listed:
@@ -325,7 +324,6 @@ cdef int _localise(
         _sort(terminals, NULL, count)
         bound.emitted = lexer_set(&engine.lexer, terminals, count)
         if engine.fault.code:
-            free(plan.fixed.tokens)
             return -1
     return 0
 
