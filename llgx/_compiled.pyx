@@ -800,7 +800,7 @@ cdef class CompiledGrammar:
             + engine.lexer.rows.total + engine.parser.contents.arena.total
             + engine.parser.shape_words.arena.total + 4 * engine.parser.variants.room
             + 48 * <size_t>engine.parser.scans.count + engine.mask_bytes
-            + engine.inside_arena.total
+            + engine.inside_arena.total + 4 * engine.followed.room
         )
 
     def __repr__(self):

@@ -16,13 +16,13 @@ up to that byte. The words are looked up in the trie, without a derivative; most
 Invariant: for the tokens of places that were not written down, the two states live, and end
 lexemes, at the same bytes with the same terminals, and go on in one state.
 
-Cost: for each word the nodes of the trie along it; then derivatives along those words that are
-found up to that byte.
+Cost: for each word the nodes of the trie along it, once for all states that begin with it at the
+same place; then derivatives along those words that are found up to that byte.
 """
 
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport qsort
-from libc.string cimport memmove
+from libc.string cimport memcpy, memmove
 
 from llgx._endless cimport shape_leaves
 from llgx._engine cimport (
@@ -32,18 +32,23 @@ from llgx._inside cimport (
     inside_apart, inside_bound, inside_may_part, inside_remove, inside_visit, inside_walk,
 )
 from llgx._lexer cimport (
-    DEAD, NO_SET, LoopKey, key_may_take, lexer_loop, lexer_step, lexer_twin, set_t, state_t,
+    DEAD, NO_SET, LoopKey, key_equals, key_may_take, lexer_loop, lexer_step, lexer_twin, set_t,
+    state_t,
 )
-from llgx._memory cimport FAULT_MEMORY, NONE, Words, fault_set, words_push
+from llgx._memory cimport (
+    FAULT_MEMORY, NONE, Words, fault_set, map_get, map_put, words_push, words_reserve,
+)
 from llgx._regex cimport (
-    ALT_KIND, AND_KIND, BYTES_KIND, CONCAT_KIND, EPSILON, EPSILON_KIND, LITERAL_KIND, NOT_KIND,
-    Regex, node_t, regex_words,
+    ALT_KIND, AND_KIND, BYTES_KIND, CONCAT_KIND, EMPTY, EPSILON, EPSILON_KIND, LITERAL_KIND,
+    NOT_KIND, Regex, node_t, regex_words,
 )
 from llgx._residuals cimport residual_is_finite
 from llgx._trie cimport Trie, child_byte, child_node, tokens_end
 
 cdef enum:
     DEEPEST = 100        # levels of a regex that words are read off
+    KEY_WORDS = sizeof(LoopKey) // sizeof(uint32_t)
+    MOST_FOLLOWED = 1 << 22  # words of memory for what was found
     OPEN = 1             # of a node in ``Engine.words``: below it every token matters
 
 cdef enum Walk:
@@ -183,8 +188,71 @@ cdef bint _follow(
     return True
 
 
+cdef bint _follow_new(
+    Engine* engine, const Trie* trie, uint32_t at, node_t node, node_t tail, const LoopKey* key
+) noexcept nogil:
+    """Note the nodes along the words of ``node``, or if ``tail`` is not EMPTY those of a complement
+    of ``node`` before ``tail``; False where the words may end inside the loop."""
+    cdef const Regex* rx = &engine.lexer.rx
+    cdef Rest rest
+    if tail == EMPTY:
+        if not shape_leaves(rx, node, key, 0):
+            return False
+        _follow(engine, trie, at, node, NULL, key, 0)
+        return True
+    # Finitely many words are left out of what goes round in the loop for ever.
+    if not shape_leaves(rx, tail, key, 0) or not residual_is_finite(rx, node):
+        return False
+    rest.node = tail
+    rest.after = NULL
+    _follow(engine, trie, at, node, &rest, key, 0)
+    return True
+
+
+cdef bint _follow_known(
+    Engine* engine, uint32_t where, uint32_t at, node_t node, node_t tail, const LoopKey* key
+) noexcept nogil:
+    """The same, found once: the states of an object's keys have all its names in common."""
+    cdef uint64_t high = <uint64_t>node << 32 | tail, low = <uint64_t>where << 32 | at
+    cdef uint32_t place = map_get(&engine.followed_index, high, low)
+    cdef size_t before = engine.words_found.size, count
+    cdef uint32_t* entry
+    cdef bint leaves
+    cdef LoopKey of_entry
+    if place != NONE:
+        entry = engine.followed.at + place
+        memcpy(&of_entry, entry + 1, sizeof(LoopKey))
+        if key_equals(&of_entry, key):
+            count = entry[1 + KEY_WORDS]
+            if words_reserve(&engine.words_found, count + 1) < 0:
+                fault_set(&engine.fault, FAULT_MEMORY)
+                return False
+            memcpy(
+                engine.words_found.at + before, entry + 2 + KEY_WORDS, count * sizeof(uint32_t)
+            )
+            engine.words_found.size += count
+            return entry[0]
+    leaves = _follow_new(engine, engine.sites[where].trie, at, node, tail, key)
+    count = engine.words_found.size - before
+    if engine.fault.code or place != NONE or engine.followed.size > MOST_FOLLOWED:
+        return leaves
+    place = <uint32_t>engine.followed.size
+    if words_reserve(&engine.followed, count + 2 + KEY_WORDS) < 0 \
+            or map_put(&engine.followed_index, high, low, place) < 0:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        return False
+    entry = engine.followed.at + place
+    entry[0] = leaves
+    memcpy(entry + 1, key, sizeof(LoopKey))
+    entry[1 + KEY_WORDS] = <uint32_t>count
+    if count:
+        memcpy(entry + 2 + KEY_WORDS, engine.words_found.at + before, count * sizeof(uint32_t))
+    engine.followed.size += count + 2 + KEY_WORDS
+    return leaves
+
+
 cdef bint _follow_all(
-    Engine* engine, const Trie* trie, uint32_t at, state_t state, const LoopKey* key
+    Engine* engine, uint32_t where, uint32_t at, state_t state, const LoopKey* key
 ) noexcept nogil:
     """Note the nodes along all words of a state; False where the two may part inside the loop."""
     cdef const Regex* rx = &engine.lexer.rx
@@ -193,7 +261,6 @@ cdef bint _follow_all(
     cdef uint32_t length = engine.lexer.vectors.entries[state].length
     cdef uint32_t i, j, kind
     cdef node_t head, tail
-    cdef Rest rest
     for i in range(1, length, 2):
         head = words[i]
         tail = EPSILON
@@ -203,21 +270,15 @@ cdef bint _follow_all(
             tail = parts[2]
         kind = rx.info[head].kind
         if kind == LITERAL_KIND or kind == BYTES_KIND:
-            if not shape_leaves(rx, words[i], key, 0):
+            if not _follow_known(engine, where, at, words[i], EMPTY, key):
                 return False
-            _follow(engine, trie, at, words[i], NULL, key, 0)
         elif kind == AND_KIND:
             parts = regex_words(rx, head)
             for j in range(1, rx.nodes.entries[head].length):
-                if rx.info[parts[j]].kind != NOT_KIND:
-                    continue
-                # Finitely many words are left out of what goes round in the loop for ever.
-                if not shape_leaves(rx, tail, key, 0) \
-                        or not residual_is_finite(rx, regex_words(rx, parts[j])[1]):
+                if rx.info[parts[j]].kind == NOT_KIND and not _follow_known(
+                    engine, where, at, regex_words(rx, parts[j])[1], tail, key
+                ):
                     return False
-                rest.node = tail
-                rest.after = NULL
-                _follow(engine, trie, at, regex_words(rx, parts[j])[1], &rest, key, 0)
     return True
 
 
@@ -264,7 +325,7 @@ cdef bint _notes(const Engine* engine, size_t begin, uint32_t node) noexcept nog
 
 
 cdef uint32_t _enter(
-    Engine* engine, const Trie* trie, uint32_t node, state_t state, state_t twin
+    Engine* engine, uint32_t where, uint32_t node, state_t state, state_t twin
 ) noexcept nogil:
     """How to walk the children of ``node``, reached in the two states."""
     cdef uint32_t loop
@@ -283,7 +344,7 @@ cdef uint32_t _enter(
     # each of the nodes of a pattern would sort what all the others have left.
     _forget_before(engine, node << 1)
     before = engine.words_found.size
-    is_open = not _follow_all(engine, trie, node, state, &key) or _notes(engine, before, node)
+    is_open = not _follow_all(engine, where, node, state, &key) or _notes(engine, before, node)
     if is_open:
         engine.words_found.size = before  # all children are looked at, and note theirs
         return FREE
@@ -309,7 +370,7 @@ cdef void difference_walk(
     cdef uint32_t* at
     cdef const uint64_t* apart
     engine.words_found.size = 0
-    walk = _enter(engine, trie, node, state, twin)
+    walk = _enter(engine, where, node, state, twin)
     apart = inside_apart(engine, state, twin)
     cursor = trie.nodes[node].children
     end = trie.nodes[node + 1].children
@@ -365,7 +426,7 @@ cdef void difference_walk(
         twin = its
         if walk == FREE or _is_found(engine, child << 1 | OPEN):
             lexer_twin(&engine.lexer, state)
-            walk = _enter(engine, trie, node, state, twin)
+            walk = _enter(engine, where, node, state, twin)
         apart = inside_apart(engine, state, twin)
         cursor = trie.nodes[node].children
         end = trie.nodes[node + 1].children

@@ -284,6 +284,8 @@ cdef struct Engine:
     Words removed
     Words asked          # boundaries of all plans in the making, as one stack
     Words words_found    # scratch of ``_difference``: node << 1 | flag, sorted
+    Map followed_index   # (regex node, what comes after it; site, trie node) -> in ``followed``
+    Words followed       # [whether its words leave the loop, LoopKey, count, words found...]
 
 
 cdef inline bint place_counts(const Site* site, uint32_t place) noexcept nogil:

@@ -538,10 +538,10 @@ cdef uint32_t _choose_bases(
 
 
 cdef bint _same_lead(
-    Engine* engine, const Candidate* candidate, const Loop* loop, uint8_t byte, state_t target
+    Engine* engine, const Candidate* candidate, const LoopKey* key, uint8_t byte, state_t target
 ) noexcept nogil:
     """Whether ``target`` is where the candidate's loop is after this first byte of a character."""
-    if byte < 0x80 or loop.key.bytes:
+    if byte < 0x80 or key.bytes:
         return target == candidate.target
     return target == lexer_loop_lead(&engine.lexer, candidate.target, byte)
 
@@ -629,6 +629,7 @@ cdef void _explore(
     cdef uint32_t i, k, node, picked = 0
     cdef uint8_t byte
     cdef bint killed = False
+    cdef const LoopKey* key
     cdef bint paired[256]
     base_count[0] = 0
     if endless_explore(engine, where, state, bases):
@@ -657,9 +658,8 @@ cdef void _explore(
             continue
         byte = child_byte(trie, first + i)
         for k in range(picked):
-            loop = engine.lexer.loops[chosen[k].loop]
-            if key_takes(&loop.key, byte) and \
-                    _same_lead(engine, &chosen[k], &loop, byte, targets[i]):
+            key = &chosen[k].table.key
+            if key_takes(key, byte) and _same_lead(engine, &chosen[k], key, byte, targets[i]):
                 owner[i] = <uint8_t>k
                 break
     for k in range(picked):

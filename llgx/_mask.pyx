@@ -132,6 +132,8 @@ cdef void engine_free(Engine* engine) noexcept nogil:
     words_free(&engine.bounds)
     words_free(&engine.removed)
     words_free(&engine.words_found)
+    map_free(&engine.followed_index)
+    words_free(&engine.followed)
 
 
 cdef void _forget_masks(Engine* engine) noexcept nogil:
