@@ -7,7 +7,24 @@ from llgx._lexer cimport LoopKey
 from llgx._memory cimport Words
 from llgx._trie cimport Table, TablePool
 
+cdef extern from *:
+    """
+    #if defined(_MSC_VER)
+    #include <intrin.h>
+    static inline uint32_t llgx_ones(uint64_t bits) { return (uint32_t)__popcnt64(bits); }
+    #else
+    static inline uint32_t llgx_ones(uint64_t bits) {
+        return (uint32_t)__builtin_popcountll(bits);
+    }
+    #endif
+    """
+    # How many bits of ``bits`` are one.
+    uint32_t ones "llgx_ones"(uint64_t bits) noexcept nogil
+
 cdef int classes_table(TablePool* pool, Table* table, const LoopKey* key) noexcept nogil
+cdef int classes_within(TablePool* pool, const LoopKey* key, uint64_t* bits) noexcept nogil
+cdef int classes_longer(TablePool* pool, uint32_t characters, uint64_t* bits) noexcept nogil
+cdef uint32_t classes_nodes(const TablePool* pool, const uint64_t* bytes) noexcept nogil
 cdef bint classes_are_few(const TablePool* pool, const uint64_t* bytes) noexcept nogil
 cdef bint classes_places(
     TablePool* pool, const Table* table, const uint64_t* bytes, uint32_t characters, Words* places

@@ -30,20 +30,6 @@ from llgx._lexer cimport (
 from llgx._memory cimport NONE, Words, lowest_bit, words_free, words_push
 from llgx._trie cimport Classes, Table, TablePool, Trie, child_byte, child_node, string_key
 
-cdef extern from *:
-    """
-    #if defined(_MSC_VER)
-    #include <intrin.h>
-    static inline uint32_t llgx_ones(uint64_t bits) { return (uint32_t)__popcnt64(bits); }
-    #else
-    static inline uint32_t llgx_ones(uint64_t bits) {
-        return (uint32_t)__builtin_popcountll(bits);
-    }
-    #endif
-    """
-    # How many bits of ``bits`` are one.
-    uint32_t _ones "llgx_ones"(uint64_t bits) noexcept nogil
-
 cdef enum:
     ILL_FORMED = 0xFF    # of a node: no character goes on as its bytes do
     LISTED = 4096        # tokens up to which a table lists those that stay in the loop
@@ -338,30 +324,66 @@ cdef int _remove_holders(
     return 0
 
 
-cdef int classes_table(TablePool* pool, Table* table, const LoopKey* key) noexcept nogil:
-    """Fill a table of the main trie from its root: bits, longest, and short lists. 1 where that
-    cannot be done by bitsets, -1 when memory is out. Lock held."""
-    cdef Classes* classes
+cdef int _fill_class(TablePool* pool, const LoopKey* key, uint64_t* bits) noexcept nogil:
+    """Fill ``bits`` with the tokens that are made of characters of a class; -1 when memory is out.
+    Lock held, classes made."""
     cdef const uint64_t* without
-    cdef uint32_t i, lead, count = 0
-    if key.bytes:
-        return 1
-    classes = _classes_of(pool)
-    if classes == NULL:
-        return -1
+    cdef const Classes* classes = pool.classes
+    cdef uint32_t i, lead
     memcpy(
-        table.bits, classes.ascii if key.leads == 0 else classes.well_formed,
+        bits, classes.ascii if key.leads == 0 else classes.well_formed,
         pool.words * sizeof(uint64_t)
     )
-    if _remove_holders(pool, key, 1, 0, 128, table.bits) < 0:
+    if _remove_holders(pool, key, 1, 0, 128, bits) < 0:
         return -1
     for lead in range(LEAD_COUNT if key.leads else 0):
         if not (key.leads >> lead) & 1:
             without = classes.beyond[lead]
             for i in range(pool.words):
-                table.bits[i] &= ~without[i]
+                bits[i] &= ~without[i]
+    return 0
+
+
+cdef int classes_within(TablePool* pool, const LoopKey* key, uint64_t* bits) noexcept nogil:
+    """Fill ``bits`` with the tokens that are made of characters of a class, the last one maybe
+    begun; -1 when memory is out."""
+    cdef int status = -1
+    PyThread_acquire_lock(pool.lock, WAIT_LOCK)
+    if _classes_of(pool) != NULL:
+        status = _fill_class(pool, key, bits)
+    PyThread_release_lock(pool.lock)
+    return status
+
+
+cdef int classes_longer(TablePool* pool, uint32_t characters, uint64_t* bits) noexcept nogil:
+    """Take the tokens of at most ``characters`` characters out of well-formed ones; -1 when memory
+    is out. ``classes_within`` was called before."""
+    cdef const uint64_t* window = NULL
+    cdef uint32_t i
+    if characters == 0:
+        return 0
+    PyThread_acquire_lock(pool.lock, WAIT_LOCK)
+    window = _window(pool, min(characters, pool.classes.longest))
+    PyThread_release_lock(pool.lock)
+    if window == NULL:
+        return -1
     for i in range(pool.words):
-        count += _ones(table.bits[i])
+        bits[i] &= ~window[i]
+    return 0
+
+
+cdef int classes_table(TablePool* pool, Table* table, const LoopKey* key) noexcept nogil:
+    """Fill a table of the main trie from its root: bits, longest, and short lists. 1 where that
+    cannot be done by bitsets, -1 when memory is out. Lock held."""
+    cdef Classes* classes
+    cdef uint32_t i, count = 0
+    if key.bytes:
+        return 1
+    classes = _classes_of(pool)
+    if classes == NULL or _fill_class(pool, key, table.bits) < 0:
+        return -1
+    for i in range(pool.words):
+        count += ones(table.bits[i])
     if count and _set_longest(pool, table) < 0:
         return -1
     table.windows = <uint64_t**>calloc(table.longest + 1, sizeof(uint64_t*))
@@ -407,17 +429,22 @@ cdef uint32_t _characters_above(
     return count
 
 
-cdef bint classes_are_few(const TablePool* pool, const uint64_t* bytes) noexcept nogil:
-    """Whether so few nodes have one of ``bytes`` (4 words) that they are looked at one by one. Lock
-    held."""
-    cdef uint32_t byte
-    cdef size_t total = 0
+cdef uint32_t classes_nodes(const TablePool* pool, const uint64_t* bytes) noexcept nogil:
+    """How many nodes of the main trie have one of ``bytes`` (4 words) after whole characters; NONE
+    where that is not known yet."""
+    cdef uint32_t byte, total = 0
     if pool.classes == NULL:
-        return False
+        return NONE
     for byte in range(256):
         if (bytes[byte >> 6] >> (byte & 63)) & 1:
             total += pool.classes.nodes_at[byte + 1] - pool.classes.nodes_at[byte]
-    return total <= MOST_HOLDERS
+    return total
+
+
+cdef bint classes_are_few(const TablePool* pool, const uint64_t* bytes) noexcept nogil:
+    """Whether so few nodes have one of ``bytes`` (4 words) that they are looked at one by one. Lock
+    held."""
+    return classes_nodes(pool, bytes) <= MOST_HOLDERS
 
 
 cdef bint classes_places(

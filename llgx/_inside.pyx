@@ -31,10 +31,12 @@ from libc.stdint cimport uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
+from llgx._classes cimport classes_nodes
+from llgx._closed cimport closed_explore
 from llgx._difference cimport difference_walk
 from llgx._endless cimport endless_explore
 from llgx._engine cimport (
-    BELOW, CHILD, DIFFERENCE_MASKS, FRAME_WORDS, KILL, LENGTH_CLASSES, NESTED, NO_SITE, OWN,
+    BELOW, CHILD, DIFFERENCE_MASKS, ENDLESS_STATES, FRAME_WORDS, KILL, LENGTH_CLASSES, NESTED, NO_SITE, OWN,
     SITE_DEPTH, Base, Boundary, Engine, Inside, Site, frame_push, is_heavy, is_leaf, open_children,
     place_counts,
 )
@@ -435,6 +437,7 @@ cdef struct Candidate:
 
 cdef enum:
     CANDIDATES = 4       # bases of one walk at the most
+    COSTLY = 3000        # nodes at which a loop may be left, from which on other ways are tried
 
 
 cdef inline uint32_t _weight(const Trie* trie, uint32_t node, uint32_t place) noexcept nogil:
@@ -535,6 +538,25 @@ cdef uint32_t _choose_bases(
         chosen[picked] = candidate
         picked += 1
     return picked
+
+
+cdef bint _are_costly(
+    Engine* engine, const Candidate* chosen, uint32_t picked
+) noexcept nogil:
+    """Whether what leaves the loops is much, as where a search for a word goes on with a letter."""
+    cdef uint64_t live[4]
+    cdef uint32_t k, byte
+    cdef Loop loop
+    for k in range(picked):
+        loop = engine.lexer.loops[chosen[k].loop]
+        if not lexer_first(&engine.lexer, loop.after, live):
+            return False
+        for byte in range(256):
+            if key_takes(&loop.key, <uint8_t>byte):
+                live[byte >> 6] &= ~(<uint64_t>1 << (byte & 63))
+        if classes_nodes(engine.pool, live) > COSTLY:
+            return True
+    return False
 
 
 cdef bint _same_lead(
@@ -647,6 +669,14 @@ cdef void _explore(
     if engine.fault.code:
         return
     picked = _choose_bases(engine, where, state, targets, chosen)
+    if engine.fault.code:
+        return
+    if where == 0 and engine.shortcuts & ENDLESS_STATES and (
+        picked == 0 or _are_costly(engine, chosen, picked)
+    ):
+        if closed_explore(engine, state, targets, bases):
+            base_count[0] = 1
+            return
     if picked == 0 or engine.fault.code:
         if not engine.fault.code:
             inside_walk(engine, where, site.root, state)
