@@ -5,5 +5,5 @@ from llgx._engine cimport Base, Engine
 from llgx._lexer cimport state_t
 
 cdef bint closed_explore(
-    Engine* engine, state_t state, const state_t* targets, Base* base
+    Engine* engine, state_t state, const state_t* targets, bint looping, Base* base
 ) noexcept nogil

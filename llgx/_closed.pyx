@@ -44,19 +44,21 @@ from llgx._trie cimport Classes, Table, TablePool, Trie, child_byte, child_node
 cdef enum:
     HORIZON = 16         # characters up to which states are looked at; longer tokens are read
     MOST_STATES = 64     # among which a class leads,
-    MOST_NEW = 160       # of all classes, and of bytes inside of characters, not known before
+    MOST_NEW = 128       # of all classes, and of bytes inside of characters, not known before
     MOST_EDGES = 4096    # and the steps between them
     MOST_PITS = 512
     MOST_INNER = 32      # states inside of characters that follow one of them
     MOST_READ = 1200     # tokens that are read for a pit, or for all that is behind the horizon
+    MOST_PLACES = 4000   # at which tokens leave the class
     ROUNDS = 6           # times that a class is made smaller
     SMALL_CLASS = 4      # bytes of a byte class that a token is asked for
     LONGEST_PATH = 512   # bytes of a token that are read
-    WORTH = 4            # the part of the trie that has to begin with a class: one of so many
+    WORTH = 10           # the part of the trie that has to begin with a class: one of so many
 
 cdef struct Closure:
     LoopKey key
     uint32_t most                    # lexer states that there may be in the end
+    uint32_t most_places             # where tokens may leave the class
     uint32_t count
     state_t states[MOST_STATES]
     uint8_t depth[MOST_STATES]       # characters of the shortest way to it
@@ -467,11 +469,12 @@ cdef void _read(Engine* engine, state_t state, uint32_t token) noexcept nogil:
 
 
 cdef bint closed_explore(
-    Engine* engine, state_t state, const state_t* targets, Base* base
+    Engine* engine, state_t state, const state_t* targets, bint looping, Base* base
 ) noexcept nogil:
     """Fill ``base`` and the scratch of inside walks with what a state says about the main trie,
     ``targets`` being where the children of its root lead; False, and nothing filled, where no class
-    of characters is closed. May set a fault."""
+    of characters is closed, or with less work for a state that is ``looping``: what is made for
+    loops serves many states. May set a fault."""
     cdef Closure closure
     cdef uint64_t* within
     cdef uint64_t* read
@@ -496,7 +499,10 @@ cdef bint closed_explore(
     if within == NULL:
         fault_set(&engine.fault, FAULT_MEMORY)
         return False
-    closure.most = engine.lexer.vectors.count + MOST_NEW
+    closure.most = engine.lexer.vectors.count + (
+        MOST_NEW // 4 if looping else MOST_NEW
+    )
+    closure.most_places = MOST_PLACES // 4 if looping else MOST_PLACES
     read = within + engine.words
     scratch = read + engine.words
     for turn in range(2):
@@ -541,7 +547,8 @@ cdef bint _fill(
     if engine.fault.code:
         return False
     PyThread_acquire_lock(pool.lock, WAIT_LOCK)
-    few = classes_places(pool, table, leaving, NONE, &places)
+    few = classes_places(pool, table, leaving, NONE, &places) \
+        and places.size <= 3 * <size_t>closure.most_places
     PyThread_release_lock(pool.lock)
     if not few:
         words_free(&places)

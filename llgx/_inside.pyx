@@ -674,7 +674,7 @@ cdef void _explore(
     if where == 0 and engine.shortcuts & ENDLESS_STATES and (
         picked == 0 or _are_costly(engine, chosen, picked)
     ):
-        if closed_explore(engine, state, targets, bases):
+        if closed_explore(engine, state, targets, picked != 0, bases):
             base_count[0] = 1
             return
     if picked == 0 or engine.fault.code:
