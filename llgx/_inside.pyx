@@ -36,9 +36,9 @@ from llgx._closed cimport closed_explore
 from llgx._difference cimport difference_walk
 from llgx._endless cimport endless_explore
 from llgx._engine cimport (
-    BELOW, CHILD, DIFFERENCE_MASKS, ENDLESS_STATES, FRAME_WORDS, KILL, LENGTH_CLASSES, NESTED, NO_SITE, OWN,
-    SITE_DEPTH, Base, Boundary, Engine, Inside, Site, frame_push, is_heavy, is_leaf, open_children,
-    place_counts,
+    BELOW, CHILD, DIFFERENCE_MASKS, ENDLESS_STATES, FRAME_WORDS, KILL, LENGTH_CLASSES, NESTED,
+    NO_SITE, OWN, SITE_DEPTH, Base, Boundary, Engine, Inside, Site, frame_push, is_heavy, is_leaf,
+    open_children, place_counts,
 )
 from llgx._lexer cimport (
     DEAD, NO_SET, Loop, LoopKey, lexer_first, lexer_loop, lexer_loop_at,
