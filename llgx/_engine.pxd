@@ -107,7 +107,7 @@ cdef struct Inside:      # what a lexer state says about a site before any row i
 
 cdef struct Mask:        # a base, minus some tokens, plus others
     const uint64_t* base # a bitset of a table or of the engine, or NULL for none
-    uint32_t* tokens     # in ``mask_arena``: first those to add, then those to take away before that
+    uint32_t* tokens     # in ``mask_arena``: first those to add, then those taken away before that
     uint32_t added
     uint32_t removed
     uint32_t bytes

@@ -108,11 +108,7 @@ def _parse(text: str | bytes, limits: Limits) -> object:
             raise json.JSONDecodeError("it begins with a byte order mark", text, 0)
         decoder = _DECODER if digits <= _MOST_DIGITS else _LONG_DECODER
         if text.startswith("{"):
-            # What the decoder does, less two calls.
-            try:
-                value, end = decoder.scan_once(text, 0)
-            except StopIteration:
-                end = 0  # decoding says what is wrong
+            value, end = decoder.raw_decode(text)
             if end == len(text):
                 return value
         return decoder.decode(text)
