@@ -33,6 +33,9 @@ PERSON = {
     "additionalProperties": False,
 }
 PROMPT = "A person as JSON: "
+# This one says what to answer. Several tokens evaluated at once are rounded otherwise than one by
+# one; of two answers that are nearly as likely the other one may win, which the processor decides.
+TOLD = "John is 10 years old and his favourite colour is blue. John as JSON: "
 LARK = r"""%llguidance {}
 start: "{\"name\": \"" /[a-z]{1,8}/ "\", \"description\": \"A person\"}"
 """
@@ -87,9 +90,11 @@ def evaluations(monkeypatch: pytest.MonkeyPatch) -> Evaluations:
     return Evaluations(monkeypatch)
 
 
-def complete(llm: llama_cpp.Llama, source: Any, jumps: bool, **options: Any) -> dict[str, Any]:
+def complete(
+    llm: llama_cpp.Llama, source: Any, jumps: bool, prompt: str = PROMPT, **options: Any
+) -> dict[str, Any]:
     options = {"temperature": 0, "max_tokens": 80, **options}
-    response: Any = llm.create_completion(PROMPT, grammar=grammar(source, jumps), **options)
+    response: Any = llm.create_completion(prompt, grammar=grammar(source, jumps), **options)
     return dict(response["choices"][0])
 
 
@@ -97,10 +102,10 @@ def complete(llm: llama_cpp.Llama, source: Any, jumps: bool, **options: Any) -> 
 def test_the_text_is_the_same_in_fewer_evaluations(
     llm: llama_cpp.Llama, evaluations: Evaluations, source: Any
 ) -> None:
-    plain = complete(llm, source, False)
+    plain = complete(llm, source, False, TOLD)
     count = len(evaluations.batches)
     evaluations.batches.clear()
-    jumping = complete(llm, source, True)
+    jumping = complete(llm, source, True, TOLD)
     assert jumping == plain
     assert plain["finish_reason"] == "stop"
     assert len(evaluations.batches) < 0.6 * count
@@ -170,10 +175,10 @@ def test_stop_strings(llm: llama_cpp.Llama, stop: str) -> None:
 
 def test_streams(llm: llama_cpp.Llama) -> None:
     chunks: Any = llm.create_completion(
-        PROMPT, grammar=grammar(PERSON, True), temperature=0, max_tokens=80, stream=True
+        TOLD, grammar=grammar(PERSON, True), temperature=0, max_tokens=80, stream=True
     )
     texts = [chunk["choices"][0]["text"] for chunk in chunks]
-    assert "".join(texts) == complete(llm, PERSON, False)["text"]
+    assert "".join(texts) == complete(llm, PERSON, False, TOLD)["text"]
     # Forced text comes in its tokens, as if it were sampled.
     assert len(texts) > 15
 
