@@ -26,7 +26,8 @@ from libc.string cimport memcpy, memmove
 
 from llgx._endless cimport shape_leaves
 from llgx._engine cimport (
-    CHILD, FRAME_WORDS, TWIN_MASKS, Engine, child_place, frame_push, is_heavy, is_leaf,
+    CHILD, FRAME_WORDS, LENGTH_CLASSES, TWIN_MASKS, Engine, child_place, frame_push, is_heavy,
+    is_leaf,
 )
 from llgx._inside cimport (
     inside_apart, inside_bound, inside_may_part, inside_remove, inside_visit, inside_walk,
@@ -335,7 +336,7 @@ cdef uint32_t _enter(
     if engine.lexer.states[state].twin != twin or engine.lexer.states[state].accept != NO_SET \
             or engine.lexer.states[twin].accept != NO_SET:
         return FREE
-    loop = lexer_loop(&engine.lexer, twin, False)
+    loop = lexer_loop(&engine.lexer, twin, engine.shortcuts & LENGTH_CLASSES)
     if loop == NONE or engine.fault.code or engine.lexer.loops[loop].after != twin \
             or engine.lexer.loops[loop].split or engine.lexer.loops[loop].high != NONE:
         return FREE

@@ -24,7 +24,7 @@ from libc.string cimport memset
 
 from llgx._classes cimport classes_exits
 from llgx._emptiness cimport regex_is_live
-from llgx._engine cimport DIFFERENCE_MASKS, ENDLESS_STATES, Base, Engine, is_heavy
+from llgx._engine cimport DIFFERENCE_MASKS, ENDLESS_STATES, LENGTH_CLASSES, Base, Engine, is_heavy
 from llgx._inside cimport inside_visit, inside_walk, table_of
 from llgx._lexer cimport (
     DEAD, NO_SET, LoopKey, key_may_take, lexer_body, lexer_loop, lexer_step,
@@ -172,7 +172,7 @@ cdef bint endless_explore(
     string_key(&key)
     if not _is_endless(engine, state, &key):
         return False
-    loop = lexer_loop(&engine.lexer, state, False)
+    loop = lexer_loop(&engine.lexer, state, engine.shortcuts & LENGTH_CLASSES)
     if loop != NONE and key.ascii[0] & ~engine.lexer.loops[loop].key.ascii[0] == 0 \
             and key.ascii[1] & ~engine.lexer.loops[loop].key.ascii[1] == 0:
         return False  # a loop on all of them: its table says more

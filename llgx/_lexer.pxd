@@ -3,7 +3,7 @@
 
 from libc.stdint cimport int8_t, int16_t, uint8_t, uint32_t, uint64_t
 
-from llgx._memory cimport NONE, UNKNOWN, Arena, Fault, Interner, Words
+from llgx._memory cimport NONE, UNKNOWN, Arena, Fault, Interner, Map, Words
 from llgx._regex cimport Regex, node_t
 
 ctypedef uint32_t terminal_t
@@ -13,6 +13,7 @@ ctypedef uint32_t set_t
 cdef enum:
     DEAD = 0             # the state without terminals
     NO_SET = 0           # the emitted set without terminals
+    NO_LOOP = 0xFFFFFFFE
 
 cdef enum:
     FIRST_LEAD = 0xC2    # of the bytes that a character beyond ASCII may begin with
@@ -69,6 +70,7 @@ cdef struct Lexer:
     Loop* loops
     uint32_t loop_count
     uint32_t loop_room
+    Map node_loops       # (lazy, regex node) -> loop of a state of that terminal alone, or NO_LOOP
     bint twins           # states take steps from their twins
     Words scratch
     Fault* fault

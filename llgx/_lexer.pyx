@@ -30,7 +30,8 @@ from libc.string cimport memcpy, memset
 from llgx._emptiness cimport regex_is_extendable, regex_is_live
 from llgx._memory cimport (
     FAULT_LEXER_STATES, FAULT_MEMORY, NONE, UNKNOWN, Fault, arena_free, arena_take, array_grown,
-    fault_set, interner_drop, interner_free, interner_put, words_free, words_push,
+    fault_set, interner_drop, interner_free, interner_put, map_free, map_get, map_put, words_free,
+    words_push,
 )
 from llgx._residuals cimport residual_is_finite
 from llgx._saturation cimport regex_saturate, saturation_helps
@@ -75,6 +76,7 @@ cdef void lexer_free(Lexer* lx) noexcept nogil:
     free(lx.tails)
     free(lx.tail_bytes)
     free(lx.loops)
+    map_free(&lx.node_loops)
 
 
 cdef set_t lexer_set(Lexer* lx, const uint32_t* terminals, uint32_t count) noexcept nogil:
@@ -739,21 +741,48 @@ cdef state_t lexer_brief(Lexer* lx, state_t state, uint32_t* level) noexcept nog
     return result
 
 
+cdef bint _known_self_loop(Lexer* lx, state_t state, Loop* loop) noexcept nogil:
+    """``_self_loop``, found once for all terminals that stand alone at the same regex: the other
+    names of an object, say, of which each object has its own."""
+    cdef const uint32_t* words = lx.vectors.entries[state].words
+    cdef uint32_t known, node
+    cdef uint64_t lazy
+    cdef bint found
+    if lx.vectors.entries[state].length != 2:
+        return _self_loop(lx, state, loop)
+    lazy = lx.lazy[words[0]]
+    node = words[1]
+    known = map_get(&lx.node_loops, lazy, node)
+    if known == NO_LOOP:
+        return False
+    if known != NONE:
+        loop[0] = lx.loops[known]
+        loop.after = state
+        return True
+    found = _self_loop(lx, state, loop)
+    if lx.fault.code == 0 and map_put(
+        &lx.node_loops, lazy, node, lx.loop_count if found else NO_LOOP
+    ) < 0:
+        fault_set(lx.fault, FAULT_MEMORY)
+    return found
+
+
 cdef uint32_t lexer_loop(Lexer* lx, state_t state, bint counted) noexcept nogil:
     """The index of the state's loop, or NONE. Kept; costs up to one row of transitions once."""
     cdef Loop loop
     cdef Loop* grown
     if lx.states[state].loop != UNKNOWN:
         return lx.states[state].loop
-    if not _self_loop(lx, state, &loop) and not (counted and _counted_loop(lx, state, &loop)):
-        if lx.fault.code == 0:
-            lx.states[state].loop = NONE
-        return NONE
     grown = <Loop*>array_grown(lx.loops, &lx.loop_room, lx.loop_count, sizeof(Loop))
     if grown == NULL:
         fault_set(lx.fault, FAULT_MEMORY)
         return NONE
     lx.loops = grown
+    if not _known_self_loop(lx, state, &loop) \
+            and not (counted and _counted_loop(lx, state, &loop)):
+        if lx.fault.code == 0:
+            lx.states[state].loop = NONE
+        return NONE
     lx.loops[lx.loop_count] = loop
     lx.states[state].loop = lx.loop_count
     lx.loop_count += 1
