@@ -85,7 +85,8 @@ class Shortcuts:
     ``twin_states``       take most steps of a lexer state with many literals, or with complements,
                           from the state without them.
     ``twin_masks``        make the mask of a state with complements from that of its twin.
-    ``endless_states``    a string that any character goes on allows all tokens without a quote.
+    ``endless_states``    a string that any character goes on allows all tokens without a quote,
+                          and a class that leads among living states all tokens made of it.
     ``held_texts``        where no sibling is whole in any token of the vocabulary, look for none.
     ``long_tokens_apart``  a counter that only the longest tokens can count to its end is one for
                           them alone.
