@@ -381,33 +381,40 @@ cdef bint _begin(
     cdef const Trie* trie = &engine.pool.trie
     cdef uint32_t first = trie.nodes[0].children
     cdef uint32_t count = trie.nodes[1].children - first
-    cdef uint32_t i, j, byte, bytes, weight, most = 0
-    cdef state_t best = DEAD
+    cdef uint32_t i, j, byte, groups = 0, best = 0
+    cdef state_t lead[128]       # by group of ASCII bytes that lead to one state: which,
+    cdef uint32_t bytes[128]     # how many they are,
+    cdef uint32_t weight[128]    # and the nodes that they begin
+    cdef uint8_t group[256]
     cdef bint more = False
     memset(&closure.key, 0, sizeof(LoopKey))
     for i in range(count):
-        if not _lives(engine, child_byte(trie, first + i), targets[i]):
+        byte = child_byte(trie, first + i)
+        if not _lives(engine, byte, targets[i]):
             continue
-        bytes = 0
-        for j in range(count):
-            bytes += targets[j] == targets[i] and child_byte(trie, first + j) < 0x80
-        if bytes > most:
-            most = bytes
-            best = targets[i]
+        j = 0
+        while j < groups and lead[j] != targets[i]:
+            j += 1
+        if j == groups:
+            groups += 1
+            lead[j] = targets[i]
+            bytes[j] = 0
+            weight[j] = 0
+        bytes[j] += 1
+        weight[j] += trie.nodes[child_node(trie, first + i)].end - child_node(trie, first + i)
+        group[byte] = <uint8_t>j
+    for j in range(1, groups):
+        if bytes[j] > bytes[best]:
+            best = j
     for i in range(count):
         byte = child_byte(trie, first + i)
         if byte >= FIRST_LEAD and byte < FIRST_LEAD + LEAD_COUNT and targets[i] != DEAD:
             closure.key.leads |= <uint64_t>1 << (byte - FIRST_LEAD)
         if not _lives(engine, byte, targets[i]):
             continue
-        weight = 0
-        if wide and targets[i] != best:
-            for j in range(count):
-                if targets[j] == targets[i] and child_byte(trie, first + j) < 0x80:
-                    weight += trie.nodes[child_node(trie, first + j)].end \
-                        - child_node(trie, first + j)
-        if targets[i] == best or weight >= engine.heavy:
-            more = more or targets[i] != best
+        j = group[byte]
+        if j == best or (wide and weight[j] >= engine.heavy):
+            more = more or j != best
             closure.key.ascii[byte >> 6] |= <uint64_t>1 << (byte & 63)
     return (more or not wide) and _is_worth(engine, &closure.key, WORTH)
 
