@@ -30,6 +30,7 @@ from libc.string cimport memset
 from cpython.pythread cimport WAIT_LOCK, PyThread_acquire_lock, PyThread_release_lock
 
 from llgx._classes cimport classes_longer, classes_places, classes_within, ones
+from llgx._endless cimport LONGEST_PATH, Path, path_state
 from llgx._engine cimport Base, Engine
 from llgx._inside cimport inside_remove, inside_visit, inside_walk, table_of
 from llgx._lexer cimport (
@@ -52,7 +53,6 @@ cdef enum:
     MOST_PLACES = 4000   # at which tokens leave the class
     ROUNDS = 6           # times that a class is made smaller
     SMALL_CLASS = 4      # bytes of a byte class that a token is asked for
-    LONGEST_PATH = 512   # bytes of a token that are read
     WORTH = 10           # the part of the trie that has to begin with a class: one of so many
 
 cdef struct Closure:
@@ -423,35 +423,6 @@ cdef inline bint _lives(const Engine* engine, uint32_t byte, state_t target) noe
     return byte < 0x80 and target != DEAD and engine.lexer.states[target].eager == NO_SET
 
 
-cdef state_t _path(
-    Engine* engine, const uint32_t* up, uint32_t node, state_t state, uint32_t* path,
-    state_t* states, uint32_t* known
-) noexcept nogil:
-    """The state at a node below the root, of whose path the last one's is a part; DEAD maybe."""
-    cdef uint32_t length = 0, shared, at = node
-    cdef int j
-    cdef state_t before
-    while at and length < LONGEST_PATH:
-        length += 1
-        at = up[at] >> 8
-    if at:
-        return DEAD  # no token is as long: see ``closed_explore``
-    shared = length
-    at = node
-    for j in range(<int>length - 1, -1, -1):
-        if <uint32_t>j >= known[0] or path[j] != at:
-            path[j] = at
-            shared = j
-        at = up[at] >> 8
-    before = states[shared - 1] if shared else state
-    for j in range(<int>shared, <int>length):
-        if before != DEAD:
-            before = lexer_step(&engine.lexer, before, <uint8_t>(up[path[j]] & 0xFF))
-        states[j] = before
-    known[0] = length
-    return before
-
-
 cdef void _read(Engine* engine, state_t state, uint32_t token) noexcept nogil:
     """Remove a token of the class if it falls into a pit."""
     cdef const Trie* trie = &engine.pool.trie
@@ -532,9 +503,8 @@ cdef bint _fill(
     cdef TablePool* pool = engine.pool
     cdef Trie* trie = &pool.trie
     cdef Table* table = table_of(engine, NULL, trie, 0, &closure.key)
-    cdef uint32_t path[LONGEST_PATH]     # nodes, from the one below the root on
-    cdef state_t states[LONGEST_PATH]    # and after each of them
-    cdef uint32_t known = 0, i, j, byte, node
+    cdef Path path
+    cdef uint32_t i, j, byte, node
     cdef uint64_t leaving[4]
     cdef uint64_t left
     cdef state_t at
@@ -581,11 +551,10 @@ cdef bint _fill(
         node = child_node(trie, i)
         if inside_visit(engine, 0, node, targets[j]):
             inside_walk(engine, 0, node, targets[j])
+    path.length = 0
     for i in range(0, <uint32_t>places.size, 3):
         node = places.at[i]
-        at = _path(
-            engine, pool.classes.up, pool.classes.up[node] >> 8, state, path, states, &known
-        )
+        at = path_state(engine, pool.classes.up, pool.classes.up[node] >> 8, state, &path)
         if at != DEAD:
             at = lexer_step(&engine.lexer, at, <uint8_t>places.at[i + 1])
         if at != DEAD and inside_visit(engine, 0, node, at):

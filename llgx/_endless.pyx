@@ -39,7 +39,6 @@ from llgx._trie cimport Table, Trie, string_key
 
 cdef enum:
     DEEPEST = 100        # levels of a regex that are looked at
-    LONGEST_PATH = 512   # bytes of a token that are read
 
 
 cdef bint shape_leaves(
@@ -150,6 +149,39 @@ cdef bint _is_endless(Engine* engine, state_t state, const LoopKey* key) noexcep
     return found and engine.fault.code == 0
 
 
+cdef state_t path_state(
+    Engine* engine, const uint32_t* up, uint32_t node, state_t state, Path* path
+) noexcept nogil:
+    """The state at a node, or DEAD, read from ``state`` at the root; DEAD too for a node that is
+    deeper than ``LONGEST_PATH``, which callers rule out by the longest token.
+
+    ``path`` is that of the node asked for before (``length`` 0: none was), from the same
+    ``state``: what the two have in common is not read again.
+    """
+    cdef uint32_t length = 0, shared, at = node
+    cdef int j
+    cdef state_t before
+    while at and length < LONGEST_PATH:
+        length += 1
+        at = up[at] >> 8
+    if at:
+        return DEAD
+    shared = length
+    at = node
+    for j in range(<int>length - 1, -1, -1):
+        if <uint32_t>j >= path.length or path.nodes[j] != at:
+            path.nodes[j] = at
+            shared = j
+        at = up[at] >> 8
+    before = path.states[shared - 1] if shared else state
+    for j in range(<int>shared, <int>length):
+        if before != DEAD:
+            before = lexer_step(&engine.lexer, before, <uint8_t>(up[path.nodes[j]] & 0xFF))
+        path.states[j] = before
+    path.length = length
+    return before
+
+
 cdef bint endless_explore(
     Engine* engine, uint32_t where, state_t state, Base* base
 ) noexcept nogil:
@@ -160,10 +192,8 @@ cdef bint endless_explore(
     cdef LoopKey key
     cdef const uint32_t* exits
     cdef const uint32_t* up
-    cdef uint32_t path[LONGEST_PATH]     # nodes, from the one below the root on
-    cdef state_t states[LONGEST_PATH]    # and after each of them, of the path before
-    cdef uint32_t known = 0, shared, loop
-    cdef uint32_t i, j, count = 0, node, at, length
+    cdef Path path
+    cdef uint32_t loop, i, count = 0, node
     cdef state_t before
     if where != 0 or not engine.shortcuts & ENDLESS_STATES \
             or not engine.shortcuts & DIFFERENCE_MASKS or not is_heavy(engine, trie, 0) \
@@ -188,29 +218,10 @@ cdef bint endless_explore(
     base.endless = True
     base.left = NONE
     base.over = NONE
+    path.length = 0
     for i in range(count):
         node = exits[i]
-        length = 0
-        at = up[node] >> 8
-        while at and length < LONGEST_PATH:
-            length += 1
-            at = up[at] >> 8
-        if at:
-            continue  # no token is as long: see ``engine.pool.longest`` above
-        at = up[node] >> 8
-        shared = length
-        for j in range(length - 1, -1, -1):
-            if j >= known or path[j] != at:
-                path[j] = at
-                shared = j
-            at = up[at] >> 8
-        before = states[shared - 1] if shared else state
-        for j in range(shared, length):
-            before = lexer_step(
-                &engine.lexer, before, <uint8_t>(up[path[j]] & 0xFF)
-            ) if before != DEAD else DEAD
-            states[j] = before
-        known = length
+        before = path_state(engine, up, up[node] >> 8, state, &path)
         if before == DEAD:
             continue
         before = lexer_step(&engine.lexer, before, <uint8_t>(up[node] & 0xFF))

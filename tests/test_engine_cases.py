@@ -202,3 +202,35 @@ def test_a_batch_is_its_rows() -> None:
         matcher.fill_bitmask(alone, row)
     assert (together == alone).all()
     assert len({bytes(row) for row in together}) > 10
+
+
+@pytest.mark.parametrize(
+    ("grammar", "text"),
+    [
+        (r"start: /[a-z0-9]+(\.[a-z0-9]+)*@[a-z0-9]+(\.[a-z]{2,9})+/", "jo.doe42@mail.example.org"),
+        (r"start: /([A-Za-z0-9+\/]{4})*([A-Za-z0-9+\/]{2}==)?!/", "TG9yZW0gaXBzdW0gZG9sb3I=="),
+        (r"start: /(\S+\s+){0,5}\S+\./", "one two three naïve five"),
+        (r"start: /([a-z]{1,3}-)+[a-z]{4}!/", "ab-cde-f-gh-ijk-lmno"),
+    ],
+    ids=["address", "base64", "words", "groups"],
+)
+def test_closed_classes_change_no_mask(grammar: str, text: str, llama3: llgx.Vocabulary) -> None:
+    """Masks of patterns that are no loops, next to those of a walk of the whole vocabulary."""
+    made = llgx.Grammar.from_lark(grammar)
+    plain = llgx.Shortcuts(
+        endless_states=False, difference_masks=False, shared_plans=False, long_tokens_apart=False
+    )
+    quick, slow = (
+        llgx.Matcher(made.compile(llama3, shortcuts=shortcuts))
+        for shortcuts in (llgx.Shortcuts(), plain)
+    )
+    taken = 0
+    for token in llama3.tokenize(text.encode()):
+        allowed = quick.allowed_tokens()
+        assert allowed == slow.allowed_tokens(), taken
+        if token not in allowed:
+            break
+        quick.consume(token)
+        slow.consume(token)
+        taken += 1
+    assert taken > 4

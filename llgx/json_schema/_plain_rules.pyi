@@ -2,6 +2,16 @@ from collections.abc import Iterable
 
 from llgx import ir
 
+def finished(
+    rules: list[ir.Rule],
+    terminals: list[ir.Terminal],
+    start: ir.Symbol,
+    skip: int,
+    warnings: list[str],
+    unenforced: list[tuple[str, str, str]],
+    common: tuple[ir.Regex, ...],
+) -> ir.GrammarIR: ...
+
 class PlainRules:
     rules: list[ir.Rule]
     terminals: list[ir.Terminal]

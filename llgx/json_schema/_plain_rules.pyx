@@ -39,6 +39,26 @@ cdef bint _is_simple(str name):
     return name.isascii() and name.isprintable() and '"' not in name and "\\" not in name
 
 
+def finished(
+    list rules, list terminals, start, Py_ssize_t skip, list warnings, list unenforced,
+    tuple common
+):
+    """The grammar of what the symbol ``start`` derives; ``rules`` may grow by one. ``skip`` is the
+    terminal that is skipped, or -1."""
+    cdef Rule rule
+    if type(start) is TerminalRef or (<RuleRef>start).argument is not None:
+        if type(start) is RuleRef:
+            start = RuleRef((<RuleRef>start).index, _FLAT)
+        rule = empty_rule()
+        rule.name = "start"
+        rule.productions.append(production_of((start,)))
+        rules.append(rule)
+        start = rule_ref(len(rules) - 1)
+    return grammar_of(
+        GrammarIR, rules, terminals, (<RuleRef>start).index, skip, warnings, unenforced, common
+    )
+
+
 cdef class PlainRules:
     """Rules and terminals in the making. Symbols are objects of ``ir``, one for each of them.
 
@@ -72,20 +92,9 @@ cdef class PlainRules:
     cdef object finished(self, object start, list warnings, list unenforced):
         """The grammar of what ``start`` derives."""
         cdef object skip = self.style.skip
-        cdef list rules = self.rules
-        cdef Rule rule
         skip = -1 if skip is None else (<TerminalRef>self.ref_of(skip)).index
-        if type(start) is TerminalRef or (<RuleRef>start).argument is not None:
-            if type(start) is RuleRef:
-                start = RuleRef((<RuleRef>start).index, _FLAT)
-            rule = empty_rule()
-            rule.name = "start"
-            rule.productions.append(production_of((start,)))
-            rules.append(rule)
-            start = rule_ref(len(rules) - 1)
-        return grammar_of(
-            GrammarIR, rules, self.terminals, (<RuleRef>start).index, skip, warnings, unenforced,
-            self.style.common,
+        return finished(
+            self.rules, self.terminals, start, skip, warnings, unenforced, self.style.common
         )
 
     # What emit_arrays asks of an emitter

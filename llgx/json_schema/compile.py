@@ -11,6 +11,7 @@ from typing import Any
 
 from llgx import ir
 from llgx.json_schema._plain import compile_plain
+from llgx.json_schema._plain_rules import finished
 from llgx.json_schema.emit import Emitter
 from llgx.json_schema.emit_expand import expand
 from llgx.json_schema.keywords import build
@@ -48,22 +49,15 @@ def compile_schema(
         if found is not None:
             return found
     emitter, start, report = _emit(document, options, limits)
-    rules = emitter.rules
     skip = -1 if style.skip is None else emitter.ref(style.skip).index
-    if isinstance(start, ir.TerminalRef) or start.argument is not None:
-        if isinstance(start, ir.RuleRef):
-            start = ir.RuleRef(start.index, _FLAT)
-        rules.append(ir.Rule("start", [ir.Production((start,))]))
-        start = ir.RuleRef(len(rules) - 1)
-    return ir.GrammarIR(
-        rules=rules,
-        terminals=emitter.terminals,
-        start=start.index,
-        skip=[skip],
-        skip_once=True,
-        warnings=[*report.warnings, *emitter.warnings],
-        unenforced=report.entries,
-        common=style.common,
+    return finished(
+        emitter.rules,
+        emitter.terminals,
+        start,
+        skip,
+        [*report.warnings, *emitter.warnings],
+        report.entries,
+        style.common,
     )
 
 
