@@ -111,7 +111,7 @@ cdef struct Mask:        # a base, minus some tokens, plus others
     uint32_t added
     uint32_t removed
     uint32_t bytes
-    uint32_t uses        # how often it was asked for as long lists
+    uint32_t uses        # tokens of long lists that were written for it
 
 cdef struct Plan:        # what a mask of (site, state) is in any row, and where rows matter
     state_t state

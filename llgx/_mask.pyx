@@ -52,7 +52,8 @@ from llgx._tokens cimport tokens_free
 from llgx._trie cimport TablePool, Trie, child_byte, child_node, table_release
 
 cdef enum:
-    SETTLING_USES = 2    # times that a mask with long lists is written before it becomes a bitset
+    SETTLING_TOKENS = 3000  # tokens of its lists that are written, in all, before a mask becomes a
+                         # bitset: about as many as that costs
 
 
 # --------------------------------------------------------------------------- life
@@ -658,8 +659,8 @@ cdef void engine_copy(Engine* engine, uint32_t index, bint again, uint64_t* bits
         token = mask.tokens[i]
         bits[token >> 6] |= <uint64_t>1 << (token & 63)
     if mask.added + mask.removed > DELTA_LIMIT:
-        mask.uses += 1
-        if again and mask.uses > SETTLING_USES:
+        mask.uses += mask.added + mask.removed
+        if again and mask.uses > SETTLING_TOKENS:
             _settle(engine, mask, bits)
 
 

@@ -148,16 +148,24 @@ cdef inline void queue_take(Queue* queue, Link* link) noexcept nogil:
 
 cdef inline uint64_t bits_hash(const uint64_t* bits, uint32_t words) noexcept nogil:
     """A hash of a bitset."""
-    cdef uint64_t lanes[4]
+    cdef uint64_t lanes[8]
     cdef uint64_t h = 0
-    cdef uint32_t i
-    # Four independent chains: one would wait for each multiplication.
-    for i in range(4):
+    cdef uint32_t i, j
+    # Independent chains: one would wait for each multiplication.
+    for i in range(8):
         lanes[i] = 0x9E3779B97F4A7C15ULL + i
-    for i in range(words):
-        lanes[i & 3] = (lanes[i & 3] ^ bits[i]) * 0xD6E8FEB86659FD93ULL
-        lanes[i & 3] ^= lanes[i & 3] >> 29
-    for i in range(4):
+    i = 0
+    while i + 8 <= words:
+        for j in range(8):
+            lanes[j] = (lanes[j] ^ bits[i + j]) * 0xD6E8FEB86659FD93ULL
+        # What high bits say must not stay in high bits.
+        for j in range(8):
+            lanes[j] ^= lanes[j] >> 32
+        i += 8
+    while i < words:
+        lanes[i & 7] = (lanes[i & 7] ^ bits[i]) * 0xD6E8FEB86659FD93ULL
+        i += 1
+    for i in range(8):
         h = (h ^ lanes[i]) * 0xD6E8FEB86659FD93ULL
         h ^= h >> 29
     return h
