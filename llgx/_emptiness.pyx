@@ -6,6 +6,8 @@ Without those a node is empty only if it is ``EMPTY``. With them, derivatives ar
 that matches, and every node on the way keeps its verdict, so that no lexer state holds a terminal
 that can no longer match. Of the derivatives of a node the search goes on with the one that may be
 nearest to a match: a pattern within bounds of length is mostly seen to match after a few steps.
+Before that, a match is looked for straight ahead, by the first byte at each step that leads nearer
+to one; as a rule that finds it, with a derivative or two a step.
 
 Invariant: a verdict is right or, with a fault set, not kept. Cost: bounded by a number of
 derivatives (``Regex.step_limit``), not by time.
@@ -23,6 +25,9 @@ from llgx._regex cimport (
     LIVE_KNOWN, NULLABLE, REPEAT_KIND, Regex, node_t, regex_derive, regex_first, regex_words,
 )
 from llgx._saturation cimport regex_saturate, saturation_helps
+
+cdef enum:
+    LONGEST_DESCENT = 64 # bytes by which a match is looked for straight ahead
 
 
 cdef inline int _verdict(const Regex* rx, node_t node) noexcept nogil:
@@ -64,6 +69,44 @@ cdef void _sink(const Regex* rx, Words* todo, size_t base) noexcept nogil:
     todo.at[at + 1] = parent
 
 
+cdef bint _descends(Regex* rx, node_t node) noexcept nogil:
+    """Whether a match is found by bytes each of which leads nearer to one. If so, the nodes on the
+    way keep that they are live; if not, nothing is known."""
+    cdef node_t path[LONGEST_DESCENT]
+    cdef const uint64_t* first
+    cdef uint32_t depth, i
+    cdef uint64_t distance
+    cdef node_t nearer, child
+    cdef int verdict = -1
+    for depth in range(LONGEST_DESCENT):
+        path[depth] = node
+        first = regex_first(rx, node)
+        if first == NULL:
+            return False
+        distance = _distance(rx, node)
+        nearer = EMPTY
+        for i in range(rx.class_count):
+            if not (first[i >> 6] >> (i & 63)) & 1:
+                continue
+            child = regex_derive(rx, node, i)
+            verdict = _verdict(rx, child)
+            if verdict == 1:
+                break
+            if verdict < 0 and _distance(rx, child) < distance:
+                nearer = child
+                break
+        if rx.fault.code:
+            return False
+        if verdict == 1:
+            for i in range(depth + 1):
+                rx.info[path[i]].flags |= LIVE_KNOWN | LIVE
+            return True
+        if nearer == EMPTY:
+            return False
+        node = nearer
+    return False
+
+
 cdef bint regex_is_live(Regex* rx, node_t node) noexcept nogil:
     """Whether ``node`` matches any string. Exact; every node of the search keeps its verdict.
 
@@ -88,6 +131,8 @@ cdef bint regex_is_live(Regex* rx, node_t node) noexcept nogil:
             # What stands for it is not empty.
             rx.info[node].flags |= LIVE_KNOWN | LIVE
             return True
+    if _descends(rx, node):
+        return True  # as a rule
     if rx.live_depth == 0:
         rx.live_steps = 0
     rx.live_depth += 1

@@ -25,7 +25,7 @@ from libc.string cimport memset
 
 from llgx._memory cimport FAULT_MEMORY, NONE, fault_set, map_get, map_put, words_push
 from llgx._regex cimport (
-    ALT_KIND, AND_KIND, BYTES_KIND, CONCAT_KIND, COUNTED, COUNTED_FAR, EMPTY, EPSILON, HARD,
+    ALT_KIND, AND_KIND, ANY, BYTES_KIND, CONCAT_KIND, COUNTED, COUNTED_FAR, EMPTY, EPSILON, HARD,
     LITERAL_KIND, REPEAT_KIND, Regex, counts_beyond, node_t, regex_alt, regex_bytes,
     regex_concat, regex_derive, regex_first, regex_nullable, regex_repeat, regex_words,
 )
@@ -33,13 +33,13 @@ from llgx._regex cimport (
 cdef enum:
     FAR = 1 << 20        # bytes: more than any that are counted here
     DEEPEST = 100        # levels of the shape that are looked at
-    MOST_STEPS = 10000   # parts of the shape that are looked at for the bytes in it
 
 cdef enum Asked:         # keys of ``Regex.lengths``
     SHORTEST = 1         # bytes of the shortest match
     WAY_OUT = 2          # bytes of the shortest match of any residual, at the most
     LONGEST = 3          # of a set of bytes: how many of them a token has in a row, at the most
     THROUGH = 4          # and a node: where a match leads from there
+    IN_IT = 5            # the set of all bytes in it
 
 
 cdef bint saturation_helps(const Regex* rx, node_t node, uint32_t most) noexcept nogil:
@@ -238,57 +238,91 @@ cdef node_t _through(Regex* rx, node_t node, node_t start, uint32_t depth) noexc
     return _kept(rx, asked, node, end)
 
 
-cdef bint _add_bytes(
-    const Regex* rx, node_t node, uint32_t* bits, uint32_t depth, uint32_t* steps
-) noexcept nogil:
-    """Add all bytes in ``node`` to a set of 8 words; False where they are not known."""
-    cdef const uint32_t* words = regex_words(rx, node)
-    cdef uint32_t kind = words[0], i, byte, length
-    steps[0] += 1
-    if node == EPSILON:
-        return True
-    if depth > DEEPEST or steps[0] > MOST_STEPS or rx.info[node].flags & HARD:
-        return False
-    if kind == BYTES_KIND:
+cdef node_t _union(Regex* rx, node_t one, node_t other) noexcept nogil:
+    """The bytes of two sets."""
+    cdef uint32_t bits[8]
+    cdef uint32_t i
+    cdef const uint32_t* words
+    cdef node_t sets[2]
+    if one == other or other == EMPTY:
+        return one
+    if one == EMPTY or other == ANY:
+        return other
+    sets[0] = one
+    sets[1] = other
+    memset(bits, 0, sizeof(bits))
+    for one in sets:
+        words = regex_words(rx, one)
         for i in range(8):
             bits[i] |= words[1 + i]
-        return True
+    return regex_bytes(rx, bits)
+
+
+cdef node_t _bytes_in(Regex* rx, node_t node, uint32_t depth) noexcept nogil:
+    """All bytes in ``node``, as a set: ANY where they are not known. Kept."""
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef uint32_t bits[8]
+    cdef uint32_t kind = words[0], i, byte
+    cdef size_t base = rx.stack.size
+    cdef node_t found = EMPTY, known
+    if kind == BYTES_KIND:
+        return node
+    if node == EPSILON:
+        return EMPTY
+    if depth > DEEPEST or rx.info[node].flags & HARD or rx.fault.code:
+        return ANY
+    known = map_get(&rx.lengths, IN_IT, node)
+    if known != NONE:
+        return known
     if kind == LITERAL_KIND:
+        memset(bits, 0, sizeof(bits))
         for i in range(words[2]):
             byte = rx.bytes[words[1] + i]
             bits[byte >> 5] |= <uint32_t>1 << (byte & 31)
-        return True
-    if kind == REPEAT_KIND:
-        return _add_bytes(rx, words[1], bits, depth + 1, steps)
-    if kind == CONCAT_KIND:
-        while words[0] == CONCAT_KIND:
-            if not _add_bytes(rx, words[1], bits, depth + 1, steps):
-                return False
-            node = words[2]
-            words = regex_words(rx, node)
-        return _add_bytes(rx, node, bits, depth + 1, steps)
-    if kind != ALT_KIND:
-        return False
-    length = rx.nodes.entries[node].length
-    for i in range(1, length):
-        if not _add_bytes(rx, words[i], bits, depth + 1, steps):
-            return False
-    return True
+        found = regex_bytes(rx, bits)
+    elif kind == REPEAT_KIND:
+        found = _bytes_in(rx, words[1], depth + 1)
+    elif kind == CONCAT_KIND:
+        # From the last part backwards: what is left of it later has most of them.
+        known = node
+        while rx.info[known].kind == CONCAT_KIND \
+                and map_get(&rx.lengths, IN_IT, known) == NONE:
+            if words_push(&rx.stack, known) < 0:
+                fault_set(rx.fault, FAULT_MEMORY)
+                return ANY
+            known = regex_words(rx, known)[2]
+        found = _bytes_in(rx, known, depth + 1)
+        while rx.stack.size > base:
+            rx.stack.size -= 1
+            known = rx.stack.at[rx.stack.size]
+            found = _union(rx, _bytes_in(rx, regex_words(rx, known)[1], depth + 1), found)
+            _kept(rx, IN_IT, known, found)
+        return found
+    elif kind == ALT_KIND:
+        for i in range(1, rx.nodes.entries[node].length):
+            found = _union(rx, found, _bytes_in(rx, words[i], depth + 1))
+    else:
+        found = ANY
+    return _kept(rx, IN_IT, node, found)
 
 
 cdef uint32_t _longest_of(Regex* rx, node_t node) noexcept nogil:
     """The most bytes of ``node``, one after the other, that are in a token, or more."""
-    cdef uint32_t bits[8]
-    cdef uint32_t steps = 0, i, token, run, most, known
+    cdef uint32_t i, token, run, most, known
     cdef uint64_t at
     cdef node_t bytes
-    memset(bits, 0, sizeof(bits))
-    if rx.text == NULL or not _add_bytes(rx, node, bits, 0, &steps):
+    cdef const uint32_t* bits
+    if rx.text == NULL:
         return rx.saturation
-    bytes = regex_bytes(rx, bits)
+    bytes = _bytes_in(rx, node, 0)
+    if bytes == ANY:
+        return rx.saturation
+    if bytes == EMPTY:
+        return 0
     known = map_get(&rx.lengths, LONGEST, bytes)
     if known != NONE:
         return known
+    bits = regex_words(rx, bytes) + 1
     most = rx.long_rest
     for i in range(rx.long_count):
         token = rx.long_tokens[i]
