@@ -20,7 +20,8 @@ A *loop* is a state that a whole class of characters leads back to (the body of 
 identifier, white space), or a counted repeat of such a class. Loops are what mask sharing is built
 on; their keys (``LoopKey``) mean the same in every grammar.
 
-Cost: a known transition is two loads; a new one is a derivative per terminal and one interning.
+Cost: a known transition is two loads; a new one is a derivative per terminal and one interning, for
+all bytes together that the state treats alike.
 """
 
 from libc.stdint cimport int16_t, int8_t, uint32_t, uint64_t, uint8_t
@@ -37,7 +38,7 @@ from llgx._residuals cimport residual_is_finite
 from llgx._saturation cimport regex_saturate, saturation_helps
 from llgx._regex cimport (
     AND_KIND, BYTES_KIND, CONCAT_KIND, EMPTY, EPSILON, HARD, LITERAL_KIND, NOT_KIND, REPEAT_KIND,
-    node_t, regex_and, regex_concat, regex_derive, regex_first, regex_free, regex_init,
+    node_t, regex_alike, regex_and, regex_concat, regex_derive, regex_first, regex_free, regex_init,
     regex_nullable, regex_repeat, regex_words,
 )
 
@@ -369,11 +370,13 @@ cdef state_t lexer_twin(Lexer* lx, state_t state) noexcept nogil:
 
 
 cdef state_t lexer_fill(Lexer* lx, state_t state, uint32_t byte_class) noexcept nogil:
-    """Compute one transition and keep it."""
+    """Compute one transition, and keep it for all bytes that the state treats alike."""
     cdef state_t target = DEAD, twin
     cdef state_t* row
     cdef uint64_t first[4]
+    cdef uint64_t alike[4]
     cdef uint32_t i
+    cdef bint alone = True
     if lx.twins and lx.states[state].twin == UNKNOWN:
         _find_twin(lx, state)
         if lx.fault.code:
@@ -386,6 +389,7 @@ cdef state_t lexer_fill(Lexer* lx, state_t state, uint32_t byte_class) noexcept 
             target = lexer_step(lx, twin, lx.rx.sample[byte_class])
     else:
         target = _derived(lx, state, byte_class)
+        alone = twin != NONE  # the byte begins a literal
     if lx.fault.code:
         return DEAD
     row = lx.states[state].row
@@ -403,6 +407,14 @@ cdef state_t lexer_fill(Lexer* lx, state_t state, uint32_t byte_class) noexcept 
             row[i] = UNKNOWN if (first[i >> 6] >> (i & 63)) & 1 else DEAD
         lx.states[state].row = row
     row[byte_class] = target
+    if alone:
+        return target
+    memset(alike, 0xFF, sizeof(alike))
+    for i in range(1, lx.vectors.entries[state].length, 2):
+        regex_alike(&lx.rx, lx.vectors.entries[state].words[i], byte_class, alike)
+    for i in range(lx.rx.class_count):
+        if (alike[i >> 6] >> (i & 63)) & 1:
+            row[i] = target
     return target
 
 
@@ -471,8 +483,9 @@ cdef int _steps(Lexer* lx, uint32_t at, bint nodes, uint32_t* targets) noexcept 
 
     0 is dead in both. -1 with a fault set.
     """
-    cdef uint32_t i
+    cdef uint32_t i, j, target
     cdef const uint64_t* first
+    cdef uint64_t alike[4]
     if not nodes:
         for i in range(lx.rx.class_count):
             targets[i] = lexer_step(lx, at, lx.rx.sample[i])
@@ -481,9 +494,16 @@ cdef int _steps(Lexer* lx, uint32_t at, bint nodes, uint32_t* targets) noexcept 
     if first == NULL:
         return -1
     for i in range(lx.rx.class_count):
-        targets[i] = EMPTY
-        if (first[i >> 6] >> (i & 63)) & 1:
-            targets[i] = regex_derive(&lx.rx, at, i)
+        targets[i] = UNKNOWN if (first[i >> 6] >> (i & 63)) & 1 else EMPTY
+    for i in range(lx.rx.class_count):
+        if targets[i] != UNKNOWN:
+            continue
+        target = regex_derive(&lx.rx, at, i)
+        memset(alike, 0xFF, sizeof(alike))
+        regex_alike(&lx.rx, at, i, alike)
+        for j in range(i, lx.rx.class_count):
+            if (alike[j >> 6] >> (j & 63)) & 1:
+                targets[j] = target
     return -1 if lx.fault.code else 0
 
 

@@ -110,6 +110,9 @@ cdef node_t regex_remainder(
 ) noexcept nogil
 cdef node_t regex_nonempty(Regex* rx, node_t node) noexcept nogil
 cdef const uint64_t* regex_first(Regex* rx, node_t node) noexcept nogil
+cdef void regex_alike(
+    Regex* rx, node_t node, uint32_t byte_class, uint64_t* alike
+) noexcept nogil
 cdef node_t regex_derive(Regex* rx, node_t node, uint32_t byte_class) noexcept nogil
 
 
