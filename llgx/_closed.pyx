@@ -34,8 +34,8 @@ from llgx._endless cimport LONGEST_PATH, Path, path_state
 from llgx._engine cimport Base, Engine
 from llgx._inside cimport inside_remove, inside_visit, inside_walk, table_of
 from llgx._lexer cimport (
-    DEAD, FIRST_LEAD, LEAD_COUNT, NO_SET, LoopKey, key_takes, lexer_step, state_t, utf8_lead,
-    utf8_next,
+    DEAD, FIRST_LEAD, LEAD_COUNT, NO_SET, Characters, LoopKey, class_is_in, key_takes,
+    lexer_characters, lexer_step, state_t, utf8_after, utf8_lead,
 )
 from llgx._memory cimport (
     FAULT_MEMORY, NONE, Words, fault_set, lowest_bit, words_free,
@@ -133,21 +133,20 @@ cdef bint _takes_all(
 ) noexcept nogil:
     """Whether a state inside a character takes all that may follow in it, and no other byte; what
     is after the character has arrived then. At most three deep."""
-    cdef uint32_t i, byte, following
+    cdef uint32_t i, place, following = utf8_after(inner)
     cdef state_t target, before = DEAD
-    cdef uint32_t before_class = NONE
+    cdef const Characters* characters = lexer_characters(&engine.lexer)
     if state == DEAD or engine.lexer.states[state].eager != NO_SET \
             or engine.lexer.states[state].accept != NO_SET:
         return False
     for i in range(closure.inner_count):
         if closure.inner_state[i] == state and closure.inner[i] == inner:
             return True
-    for byte in range(256):
-        following = utf8_next(inner, <uint8_t>byte)
-        target = lexer_step(&engine.lexer, state, <uint8_t>byte)
-        if following == NONE:
-            if target != DEAD:
-                return False
+    for place in range(engine.lexer.rx.class_count):
+        target = lexer_step(&engine.lexer, state, engine.lexer.rx.sample[place])
+        if target != DEAD and class_is_in(characters.beside[inner], place):
+            return False
+        if not class_is_in(characters.within[inner], place):
             continue
         if target == DEAD or engine.lexer.states[target].eager != NO_SET:
             return False

@@ -50,6 +50,14 @@ cdef struct State:
     bint excluding       # the twin leaves complements out
     int16_t forced       # the one byte that can follow where that is plain to see, else -1
 
+cdef enum:
+    UTF8_STATES = 8      # see ``utf8_next``
+
+cdef struct Characters:  # byte classes, by inner state of a character
+    bint known
+    uint64_t within[UTF8_STATES][4]   # those of some byte that may follow
+    uint64_t beside[UTF8_STATES][4]   # those of some byte that may not
+
 cdef struct Lexer:
     Regex rx
     Interner vectors     # state -> (terminal, node) pairs, sorted
@@ -71,6 +79,7 @@ cdef struct Lexer:
     uint32_t loop_count
     uint32_t loop_room
     Map node_loops       # (lazy, regex node) -> loop of a state of that terminal alone, or NO_LOOP
+    Characters characters
     bint twins           # states take steps from their twins
     Words scratch
     Fault* fault
@@ -91,6 +100,12 @@ cdef state_t lexer_brief(Lexer* lx, state_t state, uint32_t* level) noexcept nog
 cdef state_t lexer_loop_lead(Lexer* lx, state_t state, uint8_t byte) noexcept nogil
 cdef uint32_t utf8_lead(uint8_t byte) noexcept nogil
 cdef uint32_t utf8_next(uint32_t inner, uint8_t byte) noexcept nogil
+cdef uint32_t utf8_after(uint32_t inner) noexcept nogil
+cdef const Characters* lexer_characters(Lexer* lx) noexcept nogil
+
+
+cdef inline bint class_is_in(const uint64_t* classes, uint32_t place) noexcept nogil:
+    return (classes[place >> 6] >> (place & 63)) & 1
 
 
 cdef inline state_t lexer_step(Lexer* lx, state_t state, uint8_t byte) noexcept nogil:

@@ -446,7 +446,6 @@ cdef state_t _derived(Lexer* lx, state_t state, uint32_t byte_class) noexcept no
 # The automaton of one well-formed UTF-8 character after its lead byte: for each inner state the
 # range of bytes that it takes and the state that these lead to; 0 is "character complete".
 cdef enum:
-    UTF8_STATES = 8
     MOST_PARTS = 8       # lead bytes with some of whose characters a loop may deal otherwise
 
 cdef extern from *:
@@ -476,6 +475,29 @@ cdef uint32_t utf8_next(uint32_t inner, uint8_t byte) noexcept nogil:
     if byte < _utf8_first[inner] or byte > _utf8_last[inner]:
         return NONE
     return _utf8_next[inner]
+
+
+cdef uint32_t utf8_after(uint32_t inner) noexcept nogil:
+    """The inner state after any byte that may follow."""
+    return _utf8_next[inner]
+
+
+cdef const Characters* lexer_characters(Lexer* lx) noexcept nogil:
+    """Which byte classes may follow in a character; found once."""
+    cdef Characters* characters = &lx.characters
+    cdef uint32_t inner, byte, place
+    if characters.known:
+        return characters
+    for byte in range(256):
+        place = lx.rx.classes[byte]
+        for inner in range(1, UTF8_STATES):
+            if utf8_next(inner, <uint8_t>byte) == NONE:
+                characters.beside[inner][place >> 6] |= <uint64_t>1 << (place & 63)
+            else:
+                characters.within[inner][place >> 6] |= <uint64_t>1 << (place & 63)
+    characters.known = True
+    return characters
+
 
 
 cdef int _steps(Lexer* lx, uint32_t at, bint nodes, uint32_t* targets) noexcept nogil:
@@ -519,24 +541,26 @@ cdef bint _is_whole(
     """Whether a state, or regex node, inside a character takes all that may follow in it, and no
     other byte, and is at ``back`` after it. At most three deep."""
     cdef uint32_t targets[256]
-    cdef uint32_t b, target, following
+    cdef uint32_t place, following = utf8_after(inner)
+    cdef const Characters* characters
     cdef bint whole
     if at == known.whole[inner]:
         return at != 0
     if at == known.other[inner] or at == 0 or at == back:
         return False
     whole = (nodes or lx.states[at].accept == NO_SET) and _steps(lx, at, nodes, targets) == 0
-    for b in range(0x100):
+    characters = lexer_characters(lx)
+    for place in range(lx.rx.class_count):
         if not whole:
             break
-        target = targets[lx.rx.classes[b]]
-        following = utf8_next(inner, <uint8_t>b)
-        if following == NONE:
-            whole = target == 0
-        elif following:
-            whole = _is_whole(lx, following, target, back, nodes, known)
+        if class_is_in(characters.beside[inner], place):
+            whole = targets[place] == 0
+        if not whole or not class_is_in(characters.within[inner], place):
+            continue
+        if following:
+            whole = _is_whole(lx, following, targets[place], back, nodes, known)
         else:
-            whole = target == back
+            whole = targets[place] == back
     if whole:
         known.whole[inner] = at
     else:
