@@ -18,7 +18,6 @@ from llgx.arguments import check_integer
 
 __all__ = ["allocate_token_bitmask", "apply_token_bitmask_inplace"]
 
-_LINE: Final = 64  # bytes
 _FLOATS: Final = frozenset(np.dtype(name) for name in ("float16", "float32", "float64"))
 
 
@@ -27,17 +26,13 @@ def allocate_token_bitmask(batch: int, vocabulary_size: int) -> NDArray[np.int32
 
     All bits are set, those beyond the vocabulary too: a row that no matcher fills leaves its
     sequence unconstrained. Raises :class:`ValueError` for a negative batch or a vocabulary without
-    tokens. The first row begins at a line of the processor's caches, which makes filling it faster;
-    any other array of that shape will do as well.
+    tokens.
     """
     batch = check_integer(batch, "a batch")
     vocabulary_size = check_integer(vocabulary_size, "the size of a vocabulary")
     if batch < 0 or vocabulary_size < 1:
         raise ValueError(f"no mask for a batch of {batch} over {vocabulary_size} tokens")
-    words = (vocabulary_size + 31) // 32
-    room = np.full(batch * words + _LINE // 4, -1, dtype=np.int32)
-    first = -room.ctypes.data % _LINE // 4
-    return room[first : first + batch * words].reshape(batch, words)
+    return np.full((batch, (vocabulary_size + 31) // 32), -1, dtype=np.int32)
 
 
 def apply_token_bitmask_inplace(
