@@ -404,7 +404,7 @@ cdef state_t lexer_fill(Lexer* lx, state_t state, uint32_t byte_class) noexcept 
                 return DEAD
         # By most bytes nothing goes on, which needs no derivative.
         for i in range(lx.rx.class_count):
-            row[i] = UNKNOWN if (first[i >> 6] >> (i & 63)) & 1 else DEAD
+            row[i] = UNKNOWN if class_is_in(first, i) else DEAD
         lx.states[state].row = row
     row[byte_class] = target
     if alone:
@@ -413,7 +413,7 @@ cdef state_t lexer_fill(Lexer* lx, state_t state, uint32_t byte_class) noexcept 
     for i in range(1, lx.vectors.entries[state].length, 2):
         regex_alike(&lx.rx, lx.vectors.entries[state].words[i], byte_class, alike)
     for i in range(lx.rx.class_count):
-        if (alike[i >> 6] >> (i & 63)) & 1:
+        if class_is_in(alike, i):
             row[i] = target
     return target
 
@@ -499,7 +499,6 @@ cdef const Characters* lexer_characters(Lexer* lx) noexcept nogil:
     return characters
 
 
-
 cdef int _steps(Lexer* lx, uint32_t at, bint nodes, uint32_t* targets) noexcept nogil:
     """Where each byte class leads from a state of the DFA or, with ``nodes``, from a regex node.
 
@@ -516,7 +515,7 @@ cdef int _steps(Lexer* lx, uint32_t at, bint nodes, uint32_t* targets) noexcept 
     if first == NULL:
         return -1
     for i in range(lx.rx.class_count):
-        targets[i] = UNKNOWN if (first[i >> 6] >> (i & 63)) & 1 else EMPTY
+        targets[i] = UNKNOWN if class_is_in(first, i) else EMPTY
     for i in range(lx.rx.class_count):
         if targets[i] != UNKNOWN:
             continue
@@ -524,7 +523,7 @@ cdef int _steps(Lexer* lx, uint32_t at, bint nodes, uint32_t* targets) noexcept 
         memset(alike, 0xFF, sizeof(alike))
         regex_alike(&lx.rx, at, i, alike)
         for j in range(i, lx.rx.class_count):
-            if (alike[j >> 6] >> (j & 63)) & 1:
+            if class_is_in(alike, j):
                 targets[j] = target
     return -1 if lx.fault.code else 0
 

@@ -52,8 +52,8 @@ from llgx._tokens cimport tokens_free
 from llgx._trie cimport TablePool, Trie, child_byte, child_node, table_release
 
 cdef enum:
-    SETTLING_TOKENS = 3000  # tokens of its lists that are written, in all, before a mask becomes a
-                         # bitset: about as many as that costs
+    SETTLING_TOKENS = 3000  # of a mask's lists, written in all before it becomes a bitset: about as
+                         # many as that costs
 
 
 # --------------------------------------------------------------------------- life
