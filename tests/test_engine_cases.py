@@ -211,8 +211,11 @@ def test_a_batch_is_its_rows() -> None:
         (r"start: /([A-Za-z0-9+\/]{4})*([A-Za-z0-9+\/]{2}==)?!/", "TG9yZW0gaXBzdW0gZG9sb3I=="),
         (r"start: /(\S+\s+){0,5}\S+\./", "one two three naïve five"),
         (r"start: /([a-z]{1,3}-)+[a-z]{4}!/", "ab-cde-f-gh-ijk-lmno"),
+        # A character of the class is dead in some of its states: so is the token "~~".
+        (r"start: /([a-z][a-z~])*!/", "abc~defgh~!"),
+        (r"start: /([A-Za-z]{3}[A-Za-z'])+;/", "can'tellmewh'x;"),
     ],
-    ids=["address", "base64", "words", "groups"],
+    ids=["address", "base64", "words", "groups", "pairs", "fours"],
 )
 def test_closed_classes_change_no_mask(grammar: str, text: str, llama3: llgx.Vocabulary) -> None:
     """Masks of patterns that are no loops, next to those of a walk of the whole vocabulary."""
