@@ -48,7 +48,6 @@ cdef struct Site:        # where a walk may begin
     Table* table         # whose suffix trie this is, or NULL for the main trie
     uint32_t depth       # tables below one another
     bint filtered        # low or high says something
-    uint32_t shared      # id of it in the pool, with the engine's switches; UNKNOWN: not asked
     bint lazy            # not walked: ``trie`` and ``root`` are those of ``table``, and what comes
                          # after its loop is looked for when it is known what it may begin with
 

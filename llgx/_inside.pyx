@@ -45,8 +45,8 @@ from llgx._lexer cimport (
     lexer_loop_lead, key_equals, key_takes, lexer_step, set_t, state_t,
 )
 from llgx._memory cimport (
-    FAULT_MEMORY, NONE, UNKNOWN, Map, arena_take, array_grown, fault_set, interner_drop,
-    interner_put, map_get, map_put, words_push,
+    FAULT_MEMORY, NONE, Map, arena_take, array_grown, fault_set, interner_drop, interner_put,
+    map_get, map_put, words_push,
 )
 from llgx._suffixes cimport table_left, table_splits, table_suffixes
 from llgx._trie cimport (
@@ -70,7 +70,6 @@ cdef Site* _new_site(
     grown = &engine.sites[engine.site_count]
     engine.site_count += 1
     memset(grown, 0, sizeof(Site))
-    grown.shared = UNKNOWN
     return grown
 
 

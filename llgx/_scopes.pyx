@@ -681,7 +681,7 @@ cdef bint _leads_out(Engine* engine, const Place* place) noexcept nogil:
     cdef Place* after = &scopes.places[4]
     cdef Map seen
     cdef Words todo
-    cdef uint32_t context, byte, i, steps = 0
+    cdef uint32_t context, byte, steps = 0
     cdef uint64_t key
     cdef bint found = False
     memset(&seen, 0, sizeof(Map))
@@ -691,8 +691,7 @@ cdef bint _leads_out(Engine* engine, const Place* place) noexcept nogil:
         if not place_is_tracked(engine, at) or place_accepts(engine, at):
             found = True
             break
-        for i in range(256):
-            byte = (i + 0x20) & 0xFF  # control characters last: the fewest texts go on with them
+        for byte in range(256):
             if lexer_step(&engine.lexer, at.state, <uint8_t>byte) == DEAD and (
                 at.fresh or engine.lexer.states[at.state].accept == NO_SET
             ):

@@ -120,7 +120,7 @@ cdef bint _key(Engine* engine, uint32_t where, state_t state, Key* key) noexcept
     cdef PlanPool* pool = &engine.pool.shared
     cdef Lexer* lexer = &engine.lexer
     cdef const uint32_t* words = lexer.vectors.entries[state].words
-    cdef Site* site = &engine.sites[where]
+    cdef const Site* site = &engine.sites[where]
     cdef uint32_t content[MOST_TERMINALS]
     cdef uint32_t place[6]
     cdef uint32_t i, id
@@ -135,15 +135,13 @@ cdef bint _key(Engine* engine, uint32_t where, state_t state, Key* key) noexcept
         content[i] = id << 2 | (lexer.lazy[words[2 * i]] != 0) << 1 | lexer.skip[words[2 * i]]
     _sort(content, key.order, key.count)
     key.state = interner_put(&pool.states, content, key.count)
-    if site.shared == UNKNOWN:
-        place[0] = <uint32_t><size_t>site.trie
-        place[1] = <uint32_t>(<size_t>site.trie >> 32)
-        place[2] = site.root
-        place[3] = engine.heavy  # this and the next two change what a plan looks like
-        place[4] = engine.shortcuts
-        place[5] = engine.parser.stride
-        site.shared = interner_put(&pool.places, place, 6)
-    key.place = site.shared
+    place[0] = <uint32_t><size_t>site.trie
+    place[1] = <uint32_t>(<size_t>site.trie >> 32)
+    place[2] = site.root
+    place[3] = engine.heavy  # this and the next two change what a plan looks like
+    place[4] = engine.shortcuts
+    place[5] = engine.parser.stride
+    key.place = interner_put(&pool.places, place, 6)
     return key.state != NONE and key.place != NONE
 
 
