@@ -8,14 +8,21 @@ regexes are there. Where they are told apart further, a class keeps its number f
 stay in it: what is memoised by class remains right.
 
 Cost: the nodes, and for each set of bytes as many steps as it has bytes.
+
+One regex tells fewer bytes apart than all together do; :func:`regex_alike` says which ones it
+treats alike.
 """
 
-from libc.stdint cimport uint16_t, uint32_t, uint8_t
+from libc.stdint cimport uint16_t, uint32_t, uint64_t, uint8_t
 from libc.string cimport memset
 
 from llgx._regex cimport (
-    ANY, BYTES_KIND, LITERAL_KIND, REMAINDER_KIND, Regex, node_t, regex_words,
+    ANY, BYTES_KIND, CONCAT_KIND, EPSILON_KIND, LITERAL_KIND, REMAINDER_KIND, REPEAT_KIND, Regex,
+    class_is_in, node_t, regex_first, regex_nullable, regex_words,
 )
+
+cdef enum:
+    MOST_LOOKS = 64      # at nodes that tell which classes a regex treats alike
 
 
 cdef inline bint _has(const uint32_t* bits, uint32_t byte) noexcept nogil:
@@ -100,3 +107,53 @@ cdef void regex_freeze_classes(Regex* rx) noexcept nogil:
     rx.classed = rx.nodes.count
     for byte in range(256):
         rx.sample[rx.classes[byte]] = <uint8_t>byte
+
+
+cdef bint _narrow(
+    Regex* rx, node_t node, uint32_t byte_class, uint64_t* alike, uint32_t* looks
+) noexcept nogil:
+    """Take the classes out of ``alike`` by which ``node`` may derive otherwise; False where that
+    cannot be told, took too many looks, or left none."""
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef uint32_t kind = words[0], i, length = rx.nodes.entries[node].length
+    cdef const uint64_t* first
+    cdef uint64_t without
+    cdef uint32_t others = 0
+    looks[0] += 1
+    if looks[0] > MOST_LOOKS or kind == REMAINDER_KIND:
+        return False
+    if kind <= EPSILON_KIND:
+        return True
+    if kind == BYTES_KIND or kind == LITERAL_KIND:
+        first = regex_first(rx, node)
+        if first == NULL:
+            return False
+        without = <uint64_t>class_is_in(first, byte_class) - 1
+        for i in range(4):
+            alike[i] &= first[i] ^ without
+            others += alike[i] != 0
+            others += (alike[i] & (alike[i] - 1)) != 0
+        return others > 1
+    if kind == REPEAT_KIND or (kind == CONCAT_KIND and not regex_nullable(rx, words[1])):
+        length = 2
+    for i in range(1, length):
+        if not _narrow(rx, words[i], byte_class, alike, looks):
+            return False
+    return True
+
+
+cdef void regex_alike(
+    Regex* rx, node_t node, uint32_t byte_class, uint64_t* alike
+) noexcept nogil:
+    """Leave those byte classes in ``alike`` (4 words, ``byte_class`` among them) by which ``node``
+    has the derivative that it has by this one.
+
+    What letters of some other name tell apart is one class here: these are the classes of Owens,
+    Reppy and Turon, "Regular-expression derivatives re-examined" (2009), section 4.2, asked for one
+    byte. Where a regex begins in very many ways, the class is left alone.
+    """
+    cdef uint32_t i, looks = 0
+    if not _narrow(rx, node, byte_class, alike, &looks):
+        for i in range(4):
+            alike[i] = 0
+        alike[byte_class >> 6] = <uint64_t>1 << (byte_class & 63)

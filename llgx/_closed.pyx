@@ -34,12 +34,13 @@ from llgx._endless cimport LONGEST_PATH, Path, path_state
 from llgx._engine cimport Base, Engine
 from llgx._inside cimport inside_remove, inside_visit, inside_walk, table_of
 from llgx._lexer cimport (
-    DEAD, FIRST_LEAD, LEAD_COUNT, NO_SET, Characters, LoopKey, class_is_in, key_takes,
+    DEAD, FIRST_LEAD, LEAD_COUNT, NO_SET, Characters, LoopKey, key_takes,
     lexer_characters, lexer_step, state_t, utf8_after, utf8_lead,
 )
 from llgx._memory cimport (
     FAULT_MEMORY, NONE, Words, fault_set, lowest_bit, words_free,
 )
+from llgx._regex cimport class_is_in
 from llgx._trie cimport Classes, Table, TablePool, Trie, child_byte, child_node
 
 cdef enum:
@@ -205,7 +206,7 @@ cdef bint _close(Engine* engine, Closure* closure, state_t state, bint* smaller)
             continue
         for byte in range(128):
             byte_class = engine.lexer.rx.classes[byte]
-            if not _has(&closure.key, byte) or (seen[byte_class >> 6] >> (byte_class & 63)) & 1:
+            if not _has(&closure.key, byte) or class_is_in(seen, byte_class):
                 continue
             seen[byte_class >> 6] |= <uint64_t>1 << (byte_class & 63)
             target = lexer_step(&engine.lexer, here, <uint8_t>byte)

@@ -10,7 +10,8 @@ Before that, a match is looked for straight ahead, by the first byte at each ste
 to one; as a rule that finds it, with a derivative or two a step.
 
 Invariant: a verdict is right or, with a fault set, not kept. Cost: bounded by a number of
-derivatives (``Regex.step_limit``), not by time.
+derivatives (``Regex.step_limit``), not by time; the look straight ahead is bounded by its length
+and not counted.
 """
 
 from libc.stdint cimport uint32_t, uint64_t, uint8_t
@@ -22,7 +23,8 @@ from llgx._memory cimport (
 )
 from llgx._regex cimport (
     ALT_KIND, AND_KIND, CONCAT_KIND, EMPTY, EPSILON, EXTENDABLE, EXTENDABLE_KNOWN, HARD, LIVE,
-    LIVE_KNOWN, NULLABLE, REPEAT_KIND, Regex, node_t, regex_derive, regex_first, regex_words,
+    LIVE_KNOWN, NULLABLE, REPEAT_KIND, Regex, class_is_in, node_t, regex_derive, regex_first,
+    regex_words,
 )
 from llgx._saturation cimport regex_saturate, saturation_helps
 
@@ -86,7 +88,7 @@ cdef bint _descends(Regex* rx, node_t node) noexcept nogil:
         distance = _distance(rx, node)
         nearer = EMPTY
         for i in range(rx.class_count):
-            if not (first[i >> 6] >> (i & 63)) & 1:
+            if not class_is_in(first, i):
                 continue
             child = regex_derive(rx, node, i)
             verdict = _verdict(rx, child)
@@ -176,7 +178,7 @@ cdef bint regex_is_live(Regex* rx, node_t node) noexcept nogil:
             base = todo.size
             first = regex_first(rx, seen.at[2 * at])
             for i in range(rx.class_count):
-                if first == NULL or not (first[i >> 6] >> (i & 63)) & 1:
+                if first == NULL or not class_is_in(first, i):
                     continue
                 rx.live_steps += 1
                 child = regex_derive(rx, seen.at[2 * at], i)

@@ -104,10 +104,6 @@ cdef uint32_t utf8_after(uint32_t inner) noexcept nogil
 cdef const Characters* lexer_characters(Lexer* lx) noexcept nogil
 
 
-cdef inline bint class_is_in(const uint64_t* classes, uint32_t place) noexcept nogil:
-    return (classes[place >> 6] >> (place & 63)) & 1
-
-
 cdef inline state_t lexer_step(Lexer* lx, state_t state, uint8_t byte) noexcept nogil:
     """The state after one more byte; DEAD when no terminal can go on (or with a fault set)."""
     cdef uint32_t byte_class = lx.rx.classes[byte]

@@ -28,6 +28,7 @@ from libc.stdint cimport int16_t, int8_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
+from llgx._byte_classes cimport regex_alike
 from llgx._emptiness cimport regex_is_extendable, regex_is_live
 from llgx._memory cimport (
     FAULT_LEXER_STATES, FAULT_MEMORY, NONE, UNKNOWN, Fault, arena_free, arena_take, array_grown,
@@ -38,7 +39,7 @@ from llgx._residuals cimport residual_is_finite
 from llgx._saturation cimport regex_saturate, saturation_helps
 from llgx._regex cimport (
     AND_KIND, BYTES_KIND, CONCAT_KIND, EMPTY, EPSILON, HARD, LITERAL_KIND, NOT_KIND, REPEAT_KIND,
-    node_t, regex_alike, regex_and, regex_concat, regex_derive, regex_first, regex_free, regex_init,
+    class_is_in, node_t, regex_and, regex_concat, regex_derive, regex_first, regex_free, regex_init,
     regex_nullable, regex_repeat, regex_words,
 )
 
@@ -382,9 +383,7 @@ cdef state_t lexer_fill(Lexer* lx, state_t state, uint32_t byte_class) noexcept 
         if lx.fault.code:
             return DEAD
     twin = lx.states[state].twin
-    if lx.twins and twin != NONE and not (
-        lx.states[state].apart[byte_class >> 6] >> (byte_class & 63)
-    ) & 1:
+    if lx.twins and twin != NONE and not class_is_in(lx.states[state].apart, byte_class):
         if twin != DEAD:
             target = lexer_step(lx, twin, lx.rx.sample[byte_class])
     else:
@@ -430,7 +429,7 @@ cdef state_t _derived(Lexer* lx, state_t state, uint32_t byte_class) noexcept no
         first = regex_first(&lx.rx, words[i + 1])
         if first == NULL:
             return DEAD
-        if not (first[byte_class >> 6] >> (byte_class & 63)) & 1:
+        if not class_is_in(first, byte_class):
             continue
         node = regex_derive(&lx.rx, words[i + 1], byte_class)
         if node == EMPTY or (lx.rx.info[node].flags & HARD and not regex_is_live(&lx.rx, node)):

@@ -110,10 +110,12 @@ cdef node_t regex_remainder(
 ) noexcept nogil
 cdef node_t regex_nonempty(Regex* rx, node_t node) noexcept nogil
 cdef const uint64_t* regex_first(Regex* rx, node_t node) noexcept nogil
-cdef void regex_alike(
-    Regex* rx, node_t node, uint32_t byte_class, uint64_t* alike
-) noexcept nogil
 cdef node_t regex_derive(Regex* rx, node_t node, uint32_t byte_class) noexcept nogil
+
+
+cdef inline bint class_is_in(const uint64_t* classes, uint32_t place) noexcept nogil:
+    """Whether a set of byte classes, 4 words of bits, has this one."""
+    return (classes[place >> 6] >> (place & 63)) & 1
 
 
 cdef inline bint regex_nullable(const Regex* rx, node_t node) noexcept nogil:

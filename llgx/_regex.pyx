@@ -612,7 +612,6 @@ cdef bint _merge_counters(Regex* rx, size_t base) noexcept nogil:
 
 
 cdef enum:
-    MOST_LOOKS = 64          # at nodes that tell which classes a regex treats alike
     MOST_PARTS = 16          # of a concatenation that are compared with those of another
 
 
@@ -905,56 +904,6 @@ cdef const uint64_t* regex_first(Regex* rx, node_t node) noexcept nogil:
         memset(bits, 0xFF, 4 * sizeof(uint64_t))
     rx.info[node].first = bits
     return bits
-
-
-cdef bint _narrow(
-    Regex* rx, node_t node, uint32_t byte_class, uint64_t* alike, uint32_t* looks
-) noexcept nogil:
-    """Take the classes out of ``alike`` by which ``node`` may derive otherwise; False where that
-    cannot be told, took too many looks, or left none."""
-    cdef const uint32_t* words = regex_words(rx, node)
-    cdef uint32_t kind = words[0], i, length = rx.nodes.entries[node].length
-    cdef const uint64_t* first
-    cdef uint64_t without
-    cdef uint32_t others = 0
-    looks[0] += 1
-    if looks[0] > MOST_LOOKS or kind == REMAINDER_KIND:
-        return False
-    if kind <= EPSILON_KIND:
-        return True
-    if kind == BYTES_KIND or kind == LITERAL_KIND:
-        first = regex_first(rx, node)
-        if first == NULL:
-            return False
-        without = ((first[byte_class >> 6] >> (byte_class & 63)) & 1) - 1
-        for i in range(4):
-            alike[i] &= first[i] ^ without
-            others += alike[i] != 0
-            others += (alike[i] & (alike[i] - 1)) != 0
-        return others > 1
-    if kind == REPEAT_KIND or (kind == CONCAT_KIND and not regex_nullable(rx, words[1])):
-        length = 2
-    for i in range(1, length):
-        if not _narrow(rx, words[i], byte_class, alike, looks):
-            return False
-    return True
-
-
-cdef void regex_alike(
-    Regex* rx, node_t node, uint32_t byte_class, uint64_t* alike
-) noexcept nogil:
-    """Leave those byte classes in ``alike`` (4 words, ``byte_class`` among them) by which ``node``
-    has the derivative that it has by this one.
-
-    What letters of some other name tell apart is one class here: these are the classes of Owens,
-    Reppy and Turon, "Regular-expression derivatives re-examined" (2009), section 4.2, asked for one
-    byte. Where a regex begins in very many ways, the class is left alone.
-    """
-    cdef uint32_t i, looks = 0
-    if not _narrow(rx, node, byte_class, alike, &looks):
-        for i in range(4):
-            alike[i] = 0
-        alike[byte_class >> 6] = <uint64_t>1 << (byte_class & 63)
 
 
 cdef node_t regex_derive(Regex* rx, node_t node, uint32_t byte_class) noexcept nogil:

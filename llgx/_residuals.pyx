@@ -19,8 +19,8 @@ from llgx._emptiness cimport regex_is_live
 from llgx._memory cimport FAULT_MEMORY, NONE, UNKNOWN, Words, fault_set, words_free, words_push
 from llgx._regex cimport (
     ALT_KIND, AND_KIND, BYTES_KIND, CONCAT_KIND, EMPTY, EPSILON_KIND, HARD, LITERAL_KIND, NOT_KIND,
-    REMAINDER_KIND, REPEAT_KIND, SPELL_INTEGER, SPELL_MASK, Regex, node_t, regex_derive,
-    regex_first, regex_nullable, regex_words,
+    REMAINDER_KIND, REPEAT_KIND, SPELL_INTEGER, SPELL_MASK, Regex, class_is_in, node_t,
+    regex_derive, regex_first, regex_nullable, regex_words,
 )
 from llgx._texts cimport TextCursor, Texts, texts_final, texts_step
 
@@ -203,7 +203,7 @@ cdef bint residual_is_within(
         # Most often one derivative answers: that by the first byte no sibling goes along with.
         for byte in range(256):
             place = rx.classes[byte]
-            if not (first[place >> 6] >> (place & 63)) & 1:
+            if not class_is_in(first, place):
                 continue
             if derived[place] == UNKNOWN:
                 target = regex_derive(rx, node, place)
@@ -234,7 +234,7 @@ cdef void residual_first(Regex* rx, node_t node, uint32_t* bits) noexcept nogil:
     if first == NULL:
         return
     for place in range(rx.class_count):
-        found[place] = (first[place >> 6] >> (place & 63)) & 1 \
+        found[place] = class_is_in(first, place) \
             and regex_derive(rx, node, place) != EMPTY
     for byte in range(256):
         if found[rx.classes[byte]]:

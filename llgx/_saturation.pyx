@@ -26,7 +26,7 @@ from libc.string cimport memset
 from llgx._memory cimport FAULT_MEMORY, NONE, fault_set, map_get, map_put, words_push
 from llgx._regex cimport (
     ALT_KIND, AND_KIND, ANY, BYTES_KIND, CONCAT_KIND, COUNTED, COUNTED_FAR, EMPTY, EPSILON, HARD,
-    LITERAL_KIND, REPEAT_KIND, Regex, counts_beyond, node_t, regex_alt, regex_bytes,
+    LITERAL_KIND, REPEAT_KIND, Regex, class_is_in, counts_beyond, node_t, regex_alt, regex_bytes,
     regex_concat, regex_derive, regex_first, regex_nullable, regex_repeat, regex_words,
 )
 
@@ -206,7 +206,7 @@ cdef node_t _through(Regex* rx, node_t node, node_t start, uint32_t depth) noexc
         first = regex_first(rx, node)
         end = NONE
         for i in range(rx.class_count):
-            if first == NULL or not (first[i >> 6] >> (i & 63)) & 1:
+            if first == NULL or not class_is_in(first, i):
                 continue
             known = regex_derive(rx, start, i)
             if end != NONE and known != end:
@@ -242,19 +242,12 @@ cdef node_t _union(Regex* rx, node_t one, node_t other) noexcept nogil:
     """The bytes of two sets."""
     cdef uint32_t bits[8]
     cdef uint32_t i
-    cdef const uint32_t* words
-    cdef node_t sets[2]
-    if one == other or other == EMPTY:
+    if one == other or one == ANY or other == EMPTY:
         return one
     if one == EMPTY or other == ANY:
         return other
-    sets[0] = one
-    sets[1] = other
-    memset(bits, 0, sizeof(bits))
-    for one in sets:
-        words = regex_words(rx, one)
-        for i in range(8):
-            bits[i] |= words[1 + i]
+    for i in range(8):
+        bits[i] = regex_words(rx, one)[1 + i] | regex_words(rx, other)[1 + i]
     return regex_bytes(rx, bits)
 
 
