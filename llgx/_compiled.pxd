@@ -46,11 +46,14 @@ cdef class CompiledGrammar:
     cdef bint is_scoped          # some terminal is distinct or unique
     cdef bint has_special        # some terminal is a model token or has a stop condition
     cdef uint32_t* tails         # by terminal: regexes of what is before its tail, and of that
+    cdef object report           # called when a matcher goes and the memory has grown, or None
+    cdef size_t reported         # the memory when it was last called
     cdef object __weakref__
 
     cdef int acquire(self) except -1
     cdef int release(self) except -1
     cdef size_t _memory(self) noexcept
+    cdef int matcher_goes(self) except -1
     cdef int _set_program(self) except -1
     cdef int _set_limits(self) except -1
     cdef int _read_terminals(self, GrammarFields ir) except -1

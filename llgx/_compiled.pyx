@@ -785,11 +785,24 @@ cdef class CompiledGrammar:
     @property
     def memory(self):
         """Bytes that have been built so far, about: the ``memory`` of :meth:`stats`."""
-        cdef size_t found
-        self.acquire()
-        found = self._memory()
-        self.release()
-        return found
+        # Without the lock, which a finalizer may ask in vain for: each word is read as it is.
+        return self._memory()
+
+    def report_to(self, report):
+        """Have ``report()`` called when a matcher goes that this has grown with. For the cache of
+        schemas."""
+        self.report = report
+        self.reported = self._memory()
+
+    cdef int matcher_goes(self) except -1:
+        """To be called when a matcher is done with this."""
+        cdef size_t memory
+        if self.report is not None:
+            memory = self._memory()
+            if memory > self.reported:
+                self.reported = memory
+                self.report()
+        return 0
 
     cdef size_t _memory(self) noexcept:
         cdef Engine* engine = &self.engine

@@ -13,6 +13,7 @@ Cost: ``fill_bitmask`` of a known state copies the mask (16 KB for 128k tokens) 
 ``consume`` steps the lexer once per byte.
 """
 
+cimport cython
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
@@ -49,6 +50,8 @@ cdef enum:
     FORCED_LIMIT = 4096  # bytes that ``forced_bytes`` looks ahead
 
 
+# Garbage collection leaves the grammar to __dealloc__, which tells it.
+@cython.no_gc_clear
 cdef class Matcher:
     """The state of one sequence under a :class:`CompiledGrammar`.
 
@@ -75,6 +78,8 @@ cdef class Matcher:
     def __dealloc__(self):
         free(self.steps)
         free(self.scratch)
+        if self.grammar is not None:
+            self.grammar.matcher_goes()
 
     @property
     def compiled(self):

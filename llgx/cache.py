@@ -6,9 +6,11 @@ grammars with it (:meth:`llgx.Grammar.compile` keeps them), and these have their
 Invariant: equal keys mean schemas, options, documents and limits of equal content, told apart by
 type (``1``, ``1.0`` and ``True`` are three values) and order; what has no such key is not kept.
 What is kept is bounded in bytes, compiled grammars included, least recently used first. These grow
-while they are used, so their sizes are asked for again when one is found, and a few in turn when
-one is added. Cost: some microseconds, and a pass over the schema in C. With a directory, what took
-long to make is kept in files too (:mod:`llgx.schema_files`).
+while they are used, so a grammar is measured again when it is found, when it is compiled, and when
+a matcher of it goes. The last is when nobody waits for a first token, and the time to drop what is
+too much, and some more, so that the next grammar finds room. Cost: some microseconds, and a pass
+over the schema in C. With a directory, what took long to make is kept in files too
+(:mod:`llgx.schema_files`).
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["SCHEMA_CACHE", "SchemaCache", "fixed_size", "schema_key"]
 
 _DEFAULT_LIMIT: Final = 64_000_000
-_ASKED_AGAIN: Final = 4
+_ROOM: Final = 16  # the part of the limit that is left free for what comes next
 _VERSION: Final = 0  # of marshal: equal contents give equal bytes, whoever else refers to them
 
 
@@ -95,8 +97,7 @@ class SchemaCache:
         dropped: list[_Entry] = []
         with self._lock:
             self._limit = limit
-            if self._memory > limit:
-                dropped = self._shrink()
+            dropped = self._shrink(limit)
         del dropped
 
     @property
@@ -181,26 +182,51 @@ class SchemaCache:
             self._entries[key] = _Entry(grammar, fixed, fixed)
             self._turns.append(key)
             self._memory += fixed
-            for _ in range(min(_ASKED_AGAIN, len(self._turns))):
-                turn = self._turns.popleft()
-                entry = self._entries.get(turn)
-                if entry is not None:
-                    self._turns.append(turn)
-                    self._measure(entry)
-            dropped = self._shrink()
+            dropped = self._shrink(self._limit)
         # What is dropped is taken down here, where nobody waits for the lock.
         del dropped
         return grammar
+
+    def grown(self, key: object, *, compiled: bool = False) -> None:
+        """The grammar under ``key`` may have grown: it was compiled, or else a matcher of it went.
+
+        To be called from anywhere, finalizers included: where the lock is held, nothing is done.
+        """
+        dropped: list[_Entry] = []
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            entry = self._entries.get(key)
+            if entry is None:
+                return
+            self._measure(entry)
+            if compiled:
+                dropped = self._shrink(self._limit)
+            else:
+                self._measure_another()
+                dropped = self._shrink(self._limit - self._limit // _ROOM)
+        finally:
+            self._lock.release()
+        del dropped
+
+    def _measure_another(self) -> None:
+        """Measure one more, each in its turn: some matchers never go."""
+        if self._turns:
+            turn = self._turns.popleft()
+            entry = self._entries.get(turn)
+            if entry is not None:
+                self._turns.append(turn)
+                self._measure(entry)
 
     def _measure(self, entry: _Entry) -> None:
         size = entry.fixed + entry.grammar.compiled_memory()
         self._memory += size - entry.size
         entry.size = size
 
-    def _shrink(self) -> list[_Entry]:
-        """Take out what is too much; the caller drops it without the lock."""
+    def _shrink(self, limit: int) -> list[_Entry]:
+        """Take out what is more than ``limit``; the caller drops it without the lock."""
         dropped = []
-        while self._entries and self._memory > self._limit:
+        while self._entries and self._memory > limit:
             _, entry = self._entries.popitem(last=False)
             self._memory -= entry.size
             dropped.append(entry)

@@ -8,6 +8,7 @@ grammar keeps no vocabulary, and no model, alive.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import threading
@@ -64,7 +65,7 @@ class Grammar:
     Made by the class methods. ``warnings`` holds what the front end found worth saying.
     """
 
-    __slots__ = ("__weakref__", "_compiled", "_ir", "source")
+    __slots__ = ("__weakref__", "_compiled", "_ir", "_key", "source")
 
     def __init__(self, ir: GrammarIR, *, source: str = "") -> None:
         if not isinstance(ir, GrammarIR):
@@ -73,6 +74,7 @@ class Grammar:
         ir.check()
         self._ir = ir
         self._compiled: list[weakref.ref[CompiledGrammar]] = []
+        self._key: object = None  # in the cache of schemas
         self.source = source
 
     @classmethod
@@ -216,6 +218,7 @@ class Grammar:
                 key, front_end.compile_schema, schema, chosen, limits=limits
             )
         grammar._compiled = []
+        grammar._key = key
         grammar.source = ""
         return grammar if key is None else SCHEMA_CACHE.add(key, grammar, fixed_size(key, grammar))
 
@@ -367,7 +370,10 @@ class Grammar:
             if self._compiled:
                 self._compiled = [found for found in self._compiled if found() is not None]
             self._compiled.append(weakref.ref(compiled))
-            return compiled
+        if self._key is not None:
+            compiled.report_to(functools.partial(SCHEMA_CACHE.grown, self._key))
+            SCHEMA_CACHE.grown(self._key, compiled=True)
+        return compiled
 
     def _placed(self, error: GrammarError) -> GrammarError:
         """``error``, pointing at the definition of what it is about, where the text has one."""

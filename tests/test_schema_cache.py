@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import decimal
+import gc
 import json
 import threading
 import time
@@ -136,6 +137,63 @@ def test_what_grows_is_measured_again(vocabulary: llgx.Vocabulary) -> None:
         matcher.consume(byte)
     Grammar.from_json_schema({"type": "string", "maxLength": 4_000})
     assert llgx.schema_cache.memory >= before + compiled.stats()["memory"] // 2
+
+
+def test_what_is_compiled_and_not_used_is_bounded(vocabulary: llgx.Vocabulary) -> None:
+    llgx.schema_cache.limit = 1_000_000
+    for number in range(200):
+        schema = {"type": "object", "properties": {f"key {number}": {"type": "string"}}}
+        Grammar.from_json_schema(schema).compile(vocabulary)
+        assert llgx.schema_cache.memory <= 1_000_000
+    assert 0 < len(llgx.schema_cache) < 100
+
+
+def test_a_matcher_that_goes_has_its_grammar_measured(vocabulary: llgx.Vocabulary) -> None:
+    compiled = Grammar.from_json_schema({"type": "string", "maxLength": 4_000}).compile(vocabulary)
+    before = llgx.schema_cache.memory
+    built = compiled.memory
+    matcher = llgx.Matcher(compiled)
+    for byte in b'"' + b"a" * 3_000:
+        matcher.allowed_tokens()
+        matcher.consume(byte)
+    grown = compiled.memory - built
+    assert grown > 100_000
+    assert llgx.schema_cache.memory == before
+    del matcher
+    assert llgx.schema_cache.memory == before + grown
+
+
+def test_room_is_made_when_a_matcher_goes(vocabulary: llgx.Vocabulary) -> None:
+    limit = llgx.schema_cache.limit = 1_000_000
+    fullest = 0
+    for number in range(100):
+        schema = {"type": "object", "properties": {f"key {number}": {"type": "string"}}}
+        matcher = llgx.Matcher(Grammar.from_json_schema(schema).compile(vocabulary))
+        for byte in b'{"key':
+            matcher.allowed_tokens()
+            matcher.consume(byte)
+        fullest = max(fullest, llgx.schema_cache.memory)
+        del matcher
+        assert llgx.schema_cache.memory <= limit - limit // 16
+        assert Grammar.from_json_schema(schema) is Grammar.from_json_schema(schema)
+    assert fullest > limit - limit // 16
+
+
+def test_a_matcher_may_go_where_the_cache_is_in_use(vocabulary: llgx.Vocabulary) -> None:
+    compiled = Grammar.from_json_schema(_SCHEMA).compile(vocabulary)
+    matcher = llgx.Matcher(compiled)
+    matcher.allowed_tokens()
+    before = llgx.schema_cache.memory
+    with llgx.schema_cache._lock:
+        del matcher  # as the garbage collector may do
+    assert llgx.schema_cache.memory == before
+    circle: list[Any] = [llgx.Matcher(compiled)]
+    circle.append(circle)
+    circle[0].consume(ord("{"))
+    circle[0].allowed_tokens()
+    del circle
+    gc.collect()
+    assert llgx.schema_cache.memory > before
 
 
 def test_least_recently_used_goes_first() -> None:
