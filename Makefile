@@ -72,7 +72,7 @@ $(environment):
 	@echo 'Setting up $(venv)'
 	rm -rf $(venv)
 	$(PYTHON) -m venv $(venv)
-	$(pip) cmake cython ninja scikit-build-core
+	$(pip) cmake cython ninja numpy scikit-build-core
 	wheel=$$($(python) tools/prepare_llama_cpp.py wheel) && $(pip) "$$wheel"
 	$(python) tools/prepare_llama_cpp.py vocabularies
 	touch $@

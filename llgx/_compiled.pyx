@@ -788,7 +788,7 @@ cdef class CompiledGrammar:
         # Without the lock, which a finalizer may ask in vain for: each word is read as it is.
         return self._memory()
 
-    def report_to(self, report):
+    def _report_to(self, report):
         """Have ``report()`` called when a matcher goes that this has grown with. For the cache of
         schemas."""
         self.report = report

@@ -30,7 +30,7 @@ from llgx._engine cimport Engine, Place, child_place
 from llgx._exact cimport exact_accepts, exact_ends, exact_step, exact_terminals
 from llgx._lexer cimport DEAD, NO_SET, lexer_step, lexer_tail, set_t, state_t
 from llgx._mask cimport engine_accepts, engine_ends, engine_reread, engine_step
-from llgx._mask_buffer cimport mask_open, mask_stride
+from llgx._mask_buffer cimport array_row, mask_open, mask_stride
 from llgx._memory cimport NONE, Words, words_free, words_push
 from llgx._open cimport Climb, climb_begin, climb_free, climb_from
 from llgx._scopes cimport (
@@ -43,11 +43,16 @@ from llgx._sequence cimport (
 from llgx._tokens cimport tokens_next, tokens_only
 from llgx._trie cimport TokenTrie, child_node, tokens_end
 
+from numpy import ndarray
+
 from llgx.errors import TokenRejected, VocabularyError
 from llgx.explanation import Explanation
 
 cdef enum:
     FORCED_LIMIT = 4096  # bytes that ``forced_bytes`` looks ahead
+
+
+cdef object _ndarray = ndarray
 
 
 # Garbage collection leaves the grammar to __dealloc__, which tells it.
@@ -436,6 +441,12 @@ cdef class Matcher:
         cdef Py_ssize_t width = (self.grammar.trie.vocabulary_size + 31) // 32
         cdef Py_ssize_t stride
         cdef Py_ssize_t number = _as_row(row)
+        cdef char* out
+        if type(mask) is _ndarray:
+            out = array_row(mask, width, number)
+            if out != NULL:
+                self._write(<int32_t*>out)
+                return
         mask_open(mask, &view)
         try:
             stride = mask_stride(&view, width)

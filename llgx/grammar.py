@@ -371,7 +371,7 @@ class Grammar:
                 self._compiled = [found for found in self._compiled if found() is not None]
             self._compiled.append(weakref.ref(compiled))
         if self._key is not None:
-            compiled.report_to(functools.partial(SCHEMA_CACHE.grown, self._key))
+            compiled._report_to(functools.partial(SCHEMA_CACHE.grown, self._key))
             SCHEMA_CACHE.grown(self._key, compiled=True)
         return compiled
 

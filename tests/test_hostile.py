@@ -230,6 +230,27 @@ def test_masks_without_strides(vocabulary: llgx.Vocabulary) -> None:
     assert list(array[0]) == [0] * words
 
 
+@pytest.mark.parametrize("kind", ["array", "view", "spread", "class", "unaligned", "buffer"])
+def test_whatever_holds_a_mask_is_written_alike(vocabulary: llgx.Vocabulary, kind: str) -> None:
+    matcher = matcher_of('start: "ab" | "c"', vocabulary)
+    words = (len(vocabulary) + 31) // 32
+    whole: Any = np.zeros((3, words), np.int32)
+    given: Any = {
+        "array": whole,
+        "view": whole[:2],
+        "spread": np.zeros((5, words + 3), np.int32)[::2, 1:-2],
+        "class": np.zeros((3, words), np.int32).view(np.matrix),
+        "unaligned": np.zeros(12 * words + 1, np.uint8)[1:].view(np.int32).reshape(3, words),
+        "buffer": memoryview(whole),
+    }[kind]
+    assert np.asarray(given).shape[1] == words
+    matcher.fill_bitmask(given, 1)
+    expected = np.zeros(words, np.int32)
+    expected[ord("a") // 32] = 1 << ord("a") % 32 | 1 << ord("c") % 32
+    assert np.asarray(given)[1].tolist() == expected.tolist()
+    assert not np.asarray(given)[0].any()
+
+
 def test_a_mask_is_looked_at_anew_each_time(vocabulary: llgx.Vocabulary) -> None:
     matcher = matcher_of('start: "ab"', vocabulary)
     mask = llgx.allocate_token_bitmask(4, len(vocabulary))
@@ -256,11 +277,12 @@ def test_a_mask_is_looked_at_anew_each_time(vocabulary: llgx.Vocabulary) -> None
         np.zeros((9, 1), np.int32).T,
         np.zeros((1, 18), np.int32)[:, ::2],
         np.zeros((2, 9), np.int32)[::-1],
+        np.zeros((1, 9), ">i4"),
         [[0] * 9],
         None,
         b"",
     ],
-    ids=range(13),
+    ids=range(14),
 )
 def test_masks_of_the_wrong_kind(vocabulary: llgx.Vocabulary, wrong: Any) -> None:
     matcher = matcher_of('start: "ab"', vocabulary)
