@@ -12,17 +12,17 @@ Cost: the shape once per terminal, linear; the exact answer stops at the first d
 sibling goes along with, and takes at most one per byte of the siblings.
 """
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport uint32_t, uint64_t, uint8_t
 from libc.string cimport memset
 
 from llgx._emptiness cimport regex_is_live
-from llgx._memory cimport FAULT_MEMORY, NONE, UNKNOWN, Words, fault_set, words_free, words_push
+from llgx._memory cimport FAULT_MEMORY, NONE, Words, fault_set, lowest_bit, words_free, words_push
 from llgx._regex cimport (
     ALT_KIND, AND_KIND, BYTES_KIND, CONCAT_KIND, EMPTY, EPSILON_KIND, HARD, LITERAL_KIND, NOT_KIND,
     REMAINDER_KIND, REPEAT_KIND, SPELL_INTEGER, SPELL_MASK, Regex, class_is_in, node_t,
     regex_derive, regex_first, regex_nullable, regex_words,
 )
-from llgx._texts cimport TextCursor, Texts, texts_final, texts_step
+from llgx._texts cimport TextCursor, Texts, texts_branches, texts_final, texts_step
 
 cdef enum:
     DEEPEST = 200        # levels that the shape is looked at
@@ -172,56 +172,89 @@ cdef bint residual_is_endless(const Regex* rx, node_t node) noexcept nogil:
     return _is_infinite(rx, node, 0) and _is_endless(rx, node, False, 0)
 
 
+cdef inline node_t _live_derivative(Regex* rx, node_t node, uint32_t place) noexcept nogil:
+    """What is left after a byte of a class; EMPTY if that matches nothing."""
+    cdef node_t target = regex_derive(rx, node, place)
+    if target != EMPTY and rx.info[target].flags & HARD and not regex_is_live(rx, target):
+        return EMPTY
+    return target
+
+
+cdef bint _goes_elsewhere(
+    Regex* rx, node_t node, const uint64_t* first, const uint32_t* taken
+) noexcept nogil:
+    """Whether some match begins with a class of which the sample is no byte of ``taken``."""
+    cdef uint64_t left
+    cdef uint32_t i, place, byte
+    for i in range(4):
+        left = first[i]
+        while left:
+            place = 64 * i + lowest_bit(left)
+            left &= left - 1
+            byte = rx.sample[place]
+            if not (taken[byte >> 5] >> (byte & 31)) & 1 \
+                    and _live_derivative(rx, node, place) != EMPTY:
+                return True
+    return False
+
+
 cdef bint residual_is_within(
     Regex* rx, node_t node, const Texts* texts, TextCursor cursor
 ) noexcept nogil:
     """Whether every string that ``node`` matches leads from ``cursor`` to a string of the set."""
     cdef Words todo
     cdef TextCursor after
-    cdef uint32_t byte, place
+    cdef uint32_t taken[8]
+    cdef uint8_t bytes[256]
+    cdef uint32_t i, count, place, members
+    cdef int j
     cdef node_t target
-    cdef node_t derived[256]
     cdef const uint64_t* first
     cdef bint within = True
     memset(&todo, 0, sizeof(Words))
-    if words_push(&todo, node) < 0 or words_push(&todo, cursor.node) < 0 \
-            or words_push(&todo, cursor.offset) < 0:
-        fault_set(rx.fault, FAULT_MEMORY)
-    while todo.size and within and not rx.fault.code:
-        todo.size -= 3
-        node = todo.at[todo.size]
-        cursor.node = todo.at[todo.size + 1]
-        cursor.offset = todo.at[todo.size + 2]
+    while within and not rx.fault.code:
         if regex_nullable(rx, node) and not texts_final(texts, &cursor):
             within = False
             break
         first = regex_first(rx, node)
         if first == NULL:
             break
-        for place in range(rx.class_count):
-            derived[place] = UNKNOWN
+        count = texts_branches(texts, &cursor, bytes)
+        memset(taken, 0, sizeof(taken))
+        for i in range(count):
+            taken[bytes[i] >> 5] |= <uint32_t>1 << (bytes[i] & 31)
         # Most often one derivative answers: that by the first byte no sibling goes along with.
-        for byte in range(256):
-            place = rx.classes[byte]
+        if _goes_elsewhere(rx, node, first, taken):
+            within = False
+            break
+        # What matches may begin with are classes that siblings have a byte of: have they all?
+        for i in range(count):
+            place = rx.classes[bytes[i]]
             if not class_is_in(first, place):
                 continue
-            if derived[place] == UNKNOWN:
-                target = regex_derive(rx, node, place)
-                if target != EMPTY and rx.info[target].flags & HARD \
-                        and not regex_is_live(rx, target):
-                    target = EMPTY
-                derived[place] = target
-            target = derived[place]
+            target = _live_derivative(rx, node, place)
             if target == EMPTY:
                 continue
+            members = 0
+            for j in range(256):
+                members += rx.classes[j] == place
+            for j in range(<int>count):
+                members -= rx.classes[bytes[j]] == place
             after = cursor
-            if not texts_step(texts, &after, <unsigned char>byte):
+            texts_step(texts, &after, bytes[i])
+            if members:
                 within = False
                 break
             if words_push(&todo, target) < 0 or words_push(&todo, after.node) < 0 \
                     or words_push(&todo, after.offset) < 0:
                 fault_set(rx.fault, FAULT_MEMORY)
                 break
+        if todo.size == 0:
+            break
+        todo.size -= 3
+        node = todo.at[todo.size]
+        cursor.node = todo.at[todo.size + 1]
+        cursor.offset = todo.at[todo.size + 2]
     words_free(&todo)
     return within
 

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Tokens that may hold a whole lexeme; see ``_spans.pyx``."""
 
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from llgx._trie cimport Spans, TablePool
 
@@ -40,3 +40,18 @@ cdef inline bint spans_hold(
             return True
         i += 1
     return False
+
+
+cdef inline int64_t spans_latest(
+    const Spans* spans, const uint8_t* text, uint32_t length
+) noexcept nogil:
+    """Where the last lexeme of such a kind that may be in ``text`` begins; -1 if none may be. What
+    is behind some byte may hold one (:c:func:`spans_hold`) up to there."""
+    cdef int64_t i = <int64_t>length - 1
+    while i >= 0 and not spans.kinds[text[i]] & SPAN_LAST:
+        i -= 1
+    if not spans.single:
+        i -= 1
+    while i >= 0 and not spans.kinds[text[i]] & SPAN_FIRST:
+        i -= 1
+    return i if i >= 0 else -1
