@@ -45,7 +45,7 @@ from llgx._memory cimport (
     FAULT_MEMORY, NONE, arena_take, array_grown, fault_set, map_clear, map_free,
     map_get, map_put, words_free, words_reserve,
 )
-from llgx._shared cimport shared_adopt, shared_offer
+from llgx._shared cimport SharedKey, shared_adopt, shared_offer
 from llgx._trie cimport Level, Trie
 
 cdef enum:
@@ -368,20 +368,22 @@ cdef uint32_t plan_of(Engine* engine, uint32_t where, state_t state) noexcept no
     cdef state_t brief
     cdef uint32_t longest = 0
     cdef bint by_twin
+    cdef SharedKey key
     cdef Plan plan
     cdef Plan* grown
     if known != NONE:
         return known
+    key.place = NONE
     plan.state = DEAD
     by_twin = difference_is_asked(engine, where, state)
-    if not by_twin and shared_adopt(engine, where, state, &plan):
+    if not by_twin and shared_adopt(engine, where, state, &plan, &key):
         plan.state = state
     elif where == 0 and engine.shortcuts & LONG_TOKENS_APART:
         brief = lexer_brief(&engine.lexer, state, &longest)
         if brief != state and engine.fault.code == 0 and not _is_by_length(engine, state):
             _by_brief(engine, state, brief, &engine.pool.levels[longest], &plan)
             if plan.state != DEAD:
-                shared_offer(engine, where, state, &plan)
+                shared_offer(engine, &key, &plan)
     if by_twin and plan.state == DEAD and engine.fault.code == 0:
         known = _by_twin(engine, where, state, &plan)
         if known != NONE and map_put(&engine.plan_index, where, state, known) < 0:
@@ -391,7 +393,7 @@ cdef uint32_t plan_of(Engine* engine, uint32_t where, state_t state) noexcept no
             return known
     if engine.fault.code:
         return NONE
-    if plan.state == DEAD and not (by_twin and shared_adopt(engine, where, state, &plan)):
+    if plan.state == DEAD and not (by_twin and shared_adopt(engine, where, state, &plan, &key)):
         index = inside_of(engine, where, state)
         if index == NONE or builder_open(engine) == NULL:
             return NONE
@@ -402,7 +404,7 @@ cdef uint32_t plan_of(Engine* engine, uint32_t where, state_t state) noexcept no
             return NONE
         engine.level = level
         engine.asked.size = floor
-        shared_offer(engine, where, state, &plan)
+        shared_offer(engine, &key, &plan)
     grown = <Plan*>array_grown(engine.plans, &engine.plan_room, engine.plan_count, sizeof(Plan))
     if grown == NULL:
         fault_set(&engine.fault, FAULT_MEMORY)

@@ -11,6 +11,10 @@ another one has just copied.
 Invariant: a plan is in ``PlanPool.unused`` if and only if no engine uses it and it is of the
 current generation; a bitset lives as long as some plan refers to it.
 
+Most states are met in one grammar only. These never get as far as a key: what is remembered of a
+state that is met for the first time is its digest, in a small table where others soon take its
+place. So the tables of ids stay small enough for the processor's caches.
+
 Cost: everything is constant, but for one hash of a bitset when a plan is taken in.
 """
 
@@ -112,6 +116,21 @@ cdef void _make_room(TablePool* tables) noexcept nogil:
         shared_plan_free(tables, plan)
 
 
+cdef bint plan_pool_met(TablePool* tables, uint64_t digest) noexcept nogil:
+    """Whether a state of this digest was met before, not too long ago. Lock held."""
+    cdef PlanPool* pool = &tables.shared
+    cdef uint32_t at = digest % MET_STATES
+    cdef uint32_t left = <uint32_t>(digest >> 32) | 1
+    if pool.met == NULL:
+        pool.met = <uint32_t*>calloc(MET_STATES, sizeof(uint32_t))
+        if pool.met == NULL:
+            return False
+    if pool.met[at] == left:
+        return True
+    pool.met[at] = left
+    return False
+
+
 cdef void plan_pool_take(
     TablePool* tables, SharedPlan* plan, uint32_t place, uint32_t state
 ) noexcept nogil:
@@ -169,6 +188,7 @@ cdef void plan_pool_free(TablePool* tables) noexcept nogil:
         plan_pool_renew(tables)
     free(pool.plans)
     free(pool.bits)
+    free(pool.met)
     words_free(&pool.free_places)
     interner_free(&pool.nodes)
     interner_free(&pool.states)

@@ -59,6 +59,7 @@ cdef struct NodeInfo:
     uint16_t depth       # levels of recursion that a derivative takes
     uint32_t shared      # id of its content in the vocabulary's pool; UNKNOWN: not asked
     uint32_t least       # no match is shorter; at most LONGEST_LEAST
+    uint32_t digest      # hash of its content, the same in every grammar; 0: not asked
     const uint64_t* first  # 4 words, bit c: a match may begin with byte class c; NULL: not asked
 
 cdef struct Regex:

@@ -111,6 +111,7 @@ cdef node_t _node(Regex* rx, const uint32_t* words, uint32_t length) noexcept no
     rx.info[node].depth = <uint16_t>(depth + 1)
     rx.info[node].first = NULL
     rx.info[node].shared = UNKNOWN
+    rx.info[node].digest = 0
     rx.info[node].least = _least(rx, words, length)
     if depth + 1 > rx.depth_limit:
         fault_set(rx.fault, FAULT_REGEX_DEPTH)

@@ -261,17 +261,24 @@ cdef bint residual_is_within(
 
 cdef void residual_first(Regex* rx, node_t node, uint32_t* bits) noexcept nogil:
     """Add the bytes that a match may begin with to a set of 8 words. May set a fault."""
-    cdef uint32_t byte, place
     cdef const uint64_t* first = regex_first(rx, node)
-    cdef bint found[256]
+    cdef uint8_t found[256]
+    cdef uint64_t left
+    cdef uint32_t i, j, word, place
     if first == NULL:
         return
-    for place in range(rx.class_count):
-        found[place] = class_is_in(first, place) \
-            and regex_derive(rx, node, place) != EMPTY
-    for byte in range(256):
-        if found[rx.classes[byte]]:
-            bits[byte >> 5] |= <uint32_t>1 << (byte & 31)
+    memset(found, 0, sizeof(found))
+    for i in range(4):
+        left = first[i]
+        while left:
+            place = 64 * i + lowest_bit(left)
+            left &= left - 1
+            found[place] = regex_derive(rx, node, place) != EMPTY
+    for i in range(8):
+        word = 0
+        for j in range(32):
+            word |= <uint32_t>found[rx.classes[32 * i + j]] << j
+        bits[i] |= word
 
 
 cdef void residual_last(

@@ -8,8 +8,9 @@ vocabulary and content alone, so they are kept with the vocabulary and found by 
 and lexer states have ids in the pool that mean the same in every grammar, given by interning their
 contents in a canonical order. Terminals are places in that order, states are not named at all.
 
-A plan is offered to the pool when it was made, and taken in when its state is met for the second
-time, so that what one grammar has to itself is never copied.
+A state that is met for the first time leaves its digest behind, a hash of its content. Only where
+that is met again is the state given ids, and its plan looked for, or else offered when it was made:
+most states are one grammar's own, and neither their names nor their plans are ever copied.
 
 Invariant: ids of one generation name equal contents only if they are equal; what is adopted is, but
 for the ids of the grammar, what the engine would have made itself.
@@ -31,30 +32,22 @@ from llgx._inside cimport lazy_site, site_of
 from llgx._lexer cimport Lexer, lexer_set, state_t
 from llgx._memory cimport (
     FAULT_MEMORY, NONE, UNKNOWN, arena_take, array_grown, fault_set, interner_put, map_get,
-    map_put,
+    words_hash,
 )
 from llgx._regex cimport (
     ALT_KIND, AND_KIND, BYTES_KIND, CONCAT_KIND, EPSILON_KIND, LITERAL_KIND, NOT_KIND,
     REMAINDER_KIND, REPEAT_KIND, Regex, node_t, regex_words,
 )
 from llgx._plan_pool cimport (
-    FIRST_PLAN, plan_pool_renew, plan_pool_take, shared_bits, shared_plan_drop, shared_plan_free,
-    shared_plan_hold,
+    FIRST_PLAN, plan_pool_met, plan_pool_renew, plan_pool_take, shared_bits, shared_plan_drop,
+    shared_plan_free, shared_plan_hold,
 )
 from llgx._trie cimport PlanPool, SharedBoundary, SharedPlan, Table, TablePool, table_hold
 
 cdef enum:
-    MOST_TERMINALS = 64  # of a state that takes part
     MOST_IDS = 1 << 19   # of nodes, states and places in one generation
     MOST_WORDS = 256     # of the content of a node
     DEEPEST = 100        # levels of a regex that takes part
-
-
-cdef struct Key:
-    uint32_t place       # ids in the pool
-    uint32_t state
-    uint32_t count       # terminals of the state
-    uint32_t order[MOST_TERMINALS]  # the terminals, in canonical order
 
 
 # --------------------------------------------------------------------------- content
@@ -115,7 +108,54 @@ cdef uint32_t _node_id(Regex* rx, PlanPool* pool, node_t node, uint32_t depth) n
     return rx.info[node].shared
 
 
-cdef bint _key(Engine* engine, uint32_t where, state_t state, Key* key) noexcept nogil:
+cdef uint32_t _digest(Regex* rx, node_t node, uint32_t depth) noexcept nogil:
+    """A hash of a node's content, the same in every grammar and never 0."""
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef uint32_t length = rx.nodes.entries[node].length
+    cdef uint32_t content[4]
+    cdef uint32_t kind = words[0], i, made
+    if rx.info[node].digest:
+        return rx.info[node].digest
+    if depth > DEEPEST:
+        return 1
+    memset(content, 0, sizeof(content))
+    content[0] = kind
+    if kind == LITERAL_KIND:
+        content[1] = words[2]
+        for i in range(words[2]):
+            content[2] = (content[2] ^ rx.bytes[words[1] + i]) * 0x01000193
+    elif kind == CONCAT_KIND:
+        content[1] = _digest(rx, words[1], depth + 1)
+        content[2] = _digest(rx, words[2], depth + 1)
+    elif kind == REPEAT_KIND:
+        content[1] = _digest(rx, words[1], depth + 1)
+        content[2] = words[2]
+        content[3] = words[3]
+    elif kind == ALT_KIND or kind == AND_KIND or kind == NOT_KIND:
+        content[1] = length
+        for i in range(1, length):
+            content[2] += _digest(rx, words[i], depth + 1)  # their order is the grammar's own
+    else:
+        content[1] = words_hash(words, length)
+    made = words_hash(content, 4)
+    rx.info[node].digest = made if made else 1
+    return rx.info[node].digest
+
+
+cdef uint64_t _state_digest(Engine* engine, state_t state) noexcept nogil:
+    """A hash of what a state holds; 0 for one that takes no part."""
+    cdef Lexer* lexer = &engine.lexer
+    cdef const uint32_t* words = lexer.vectors.entries[state].words
+    cdef uint32_t i, length = lexer.vectors.entries[state].length
+    cdef uint64_t sum = length
+    for i in range(0, length, 2):
+        if lexer.tails != NULL and lexer.tails[2 * words[i] + 1]:
+            return 0  # what a lexeme hides is no part of the content
+        sum += _digest(&lexer.rx, words[i + 1], 0) * 0x9E3779B97F4A7C15ULL
+    return (sum ^ sum >> 29) * 0xBF58476D1CE4E5B9ULL | 1
+
+
+cdef bint _name(Engine* engine, uint32_t where, state_t state, SharedKey* key) noexcept nogil:
     """Name a (site, lexer state) by content; False for what takes no part. Lock held."""
     cdef PlanPool* pool = &engine.pool.shared
     cdef Lexer* lexer = &engine.lexer
@@ -129,8 +169,6 @@ cdef bint _key(Engine* engine, uint32_t where, state_t state, Key* key) noexcept
         id = _node_id(&lexer.rx, pool, words[2 * i + 1], 0)
         if id == NONE:
             return False
-        if lexer.tails != NULL and lexer.tails[2 * words[2 * i] + 1]:
-            return False  # what a lexeme hides is no part of the content
         key.order[i] = words[2 * i]
         content[i] = id << 2 | (lexer.lazy[words[2 * i]] != 0) << 1 | lexer.skip[words[2 * i]]
     _sort(content, key.order, key.count)
@@ -141,8 +179,9 @@ cdef bint _key(Engine* engine, uint32_t where, state_t state, Key* key) noexcept
     place[3] = engine.heavy  # this and the next two change what a plan looks like
     place[4] = engine.shortcuts
     place[5] = engine.parser.stride
-    key.place = interner_put(&pool.places, place, 6)
-    return key.state != NONE and key.place != NONE
+    if key.state != NONE:
+        key.place = interner_put(&pool.places, place, 6)
+    return key.place != NONE
 
 
 cdef inline bint _takes_part(Engine* engine, uint32_t where, state_t state) noexcept nogil:
@@ -163,7 +202,7 @@ cdef void shared_begin(Engine* engine) noexcept nogil:
 
 # --------------------------------------------------------------------------- giving
 
-cdef uint64_t _places(const Engine* engine, const Key* key, uint32_t emitted) noexcept nogil:
+cdef uint64_t _places(const Engine* engine, const SharedKey* key, uint32_t emitted) noexcept nogil:
     """An emitted set as a set of places; all ones if it holds another terminal."""
     cdef const uint32_t* words = engine.lexer.sets.entries[emitted].words
     cdef uint32_t i, j
@@ -189,7 +228,7 @@ cdef void _hold(TablePool* pool, SharedPlan* plan, Table* table) noexcept nogil:
     table_hold(pool, table)
 
 
-cdef SharedPlan* _made(const Engine* engine, const Key* key, const Plan* plan) noexcept nogil:
+cdef SharedPlan* _made(const Engine* engine, const SharedKey* key, const Plan* plan) noexcept nogil:
     """A plan without the grammar's ids; NULL where it cannot be, or memory is out. Lock held."""
     cdef TablePool* pool = engine.pool
     cdef SharedPlan* made = <SharedPlan*>calloc(1, sizeof(SharedPlan))
@@ -246,15 +285,13 @@ cdef SharedPlan* _made(const Engine* engine, const Key* key, const Plan* plan) n
     return made
 
 
-cdef void shared_offer(
-    Engine* engine, uint32_t where, state_t state, const Plan* plan
-) noexcept nogil:
-    """Give a plan that was made here to the pool, which takes it if it met its state before."""
+cdef void shared_offer(Engine* engine, const SharedKey* key, const Plan* plan) noexcept nogil:
+    """Give a plan that was made here, for what :c:func:`shared_adopt` gave the key of, to the
+    pool."""
     cdef PlanPool* pool = &engine.pool.shared
-    cdef Key key
     cdef uint32_t i, known
     cdef SharedPlan* made
-    if not _takes_part(engine, where, state):
+    if key.place == NONE:
         return
     for i in range(plan.boundary_count):
         if plan.boundaries[i].mode == NESTED or plan.boundaries[i].mode == WALK:
@@ -262,12 +299,10 @@ cdef void shared_offer(
     PyThread_acquire_lock(engine.pool.lock, WAIT_LOCK)
     if pool.nodes.count > MOST_IDS or pool.index.count > MOST_IDS:
         plan_pool_renew(engine.pool)
-    if engine.generation == pool.generation and _key(engine, where, state, &key):
+    if engine.generation == pool.generation:
         known = map_get(&pool.index, key.place, key.state)
-        if known == NONE:
-            map_put(&pool.index, key.place, key.state, 0)
-        elif known < FIRST_PLAN:
-            made = _made(engine, &key, plan)
+        if known == NONE or known < FIRST_PLAN:
+            made = _made(engine, key, plan)
             if made != NULL:
                 plan_pool_take(engine.pool, made, key.place, key.state)
     PyThread_release_lock(engine.pool.lock)
@@ -276,7 +311,7 @@ cdef void shared_offer(
 # --------------------------------------------------------------------------- taking
 
 cdef int _localise(
-    Engine* engine, const Key* key, const SharedPlan* shared, Plan* plan
+    Engine* engine, const SharedKey* key, const SharedPlan* shared, Plan* plan
 ) noexcept nogil:
     """Say a shared plan in the ids of this engine; -1 with a fault set."""
     cdef uint32_t i, j, listed = shared.added + shared.removed
@@ -328,14 +363,21 @@ cdef int _localise(
     return 0
 
 
-cdef bint shared_adopt(Engine* engine, uint32_t where, state_t state, Plan* plan) noexcept nogil:
-    """Take the plan of a (site, state) from the pool; whether it has one. May set a fault."""
+cdef bint shared_adopt(
+    Engine* engine, uint32_t where, state_t state, Plan* plan, SharedKey* key
+) noexcept nogil:
+    """Take the plan of a (site, state) from the pool; whether it has one. If not, ``key`` is what
+    to offer one under. May set a fault."""
     cdef PlanPool* pool = &engine.pool.shared
-    cdef Key key
     cdef uint32_t known
+    cdef uint64_t digest
     cdef SharedPlan* shared = NULL
     cdef SharedPlan** grown
+    key.place = NONE
     if not _takes_part(engine, where, state):
+        return False
+    digest = _state_digest(engine, state)
+    if digest == 0:
         return False
     grown = <SharedPlan**>array_grown(
         engine.adopted, &engine.adopted_room, engine.adopted_count, sizeof(SharedPlan*)
@@ -344,7 +386,8 @@ cdef bint shared_adopt(Engine* engine, uint32_t where, state_t state, Plan* plan
         return False
     engine.adopted = grown
     PyThread_acquire_lock(engine.pool.lock, WAIT_LOCK)
-    if engine.generation == pool.generation and _key(engine, where, state, &key):
+    if engine.generation == pool.generation and plan_pool_met(engine.pool, digest) \
+            and _name(engine, where, state, key):
         known = map_get(&pool.index, key.place, key.state)
         if known != NONE and known >= FIRST_PLAN:
             shared = pool.plans[known - FIRST_PLAN]
@@ -354,7 +397,7 @@ cdef bint shared_adopt(Engine* engine, uint32_t where, state_t state, Plan* plan
         return False
     engine.adopted[engine.adopted_count] = shared
     engine.adopted_count += 1
-    return _localise(engine, &key, shared, plan) == 0
+    return _localise(engine, key, shared, plan) == 0
 
 
 cdef void shared_release(Engine* engine) noexcept nogil:

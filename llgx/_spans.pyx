@@ -302,13 +302,20 @@ cdef const Spans* spans_of(
     """The tokens that may hold a lexeme whose first and last byte are in these sets (of 8 words);
     ``single`` if it may be one byte. NULL when memory is out."""
     cdef Spans* spans
+    cdef Spans** link = &pool.spans
     PyThread_acquire_lock(pool.lock, WAIT_LOCK)
-    spans = pool.spans
-    while spans != NULL:
+    while link[0] != NULL:
+        spans = link[0]
         if spans.single == single and memcmp(spans.first, first, sizeof(spans.first)) == 0 \
                 and memcmp(spans.last, last, sizeof(spans.last)) == 0:
             break
-        spans = spans.next
+        link = &spans.next
+    spans = link[0]
+    if spans != NULL:
+        # To the front: nearly all grammars ask for the same few.
+        link[0] = spans.next
+        spans.next = pool.spans
+        pool.spans = spans
     if spans == NULL:
         spans = _build(pool, first, last, single)
         if spans != NULL:

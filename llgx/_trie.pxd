@@ -106,7 +106,8 @@ cdef struct PlanPool:    # see ``_plan_pool.pyx``
     Interner states      # canonical contents of lexer states
     Interner places      # sites, with the switches of an engine that change plans
     uint32_t generation  # of the ids of all three
-    Map index            # (place, state) -> how often it was met before, or a plan
+    Map index            # (place, state) -> its plan; 0: there was one
+    uint32_t* met        # by digest: the states met last, before they have ids; NULL: none yet
     SharedPlan** plans
     uint32_t count
     uint32_t room
