@@ -164,7 +164,6 @@ cdef struct Scopes:
     bint finite          # what is left of some distinct terminal may be finite
     bint mixed           # a distinct lexeme may begin as one that opens a scope does
     uint8_t* endless     # by terminal: it never is
-    bint noting          # filters keep what they remove in ``removed``
     uint32_t limit
     Texts texts
     Interner frames      # [parent, texts, flags, begin, frames around it]

@@ -16,7 +16,9 @@ scope refuses. A token can be refused for three reasons only, and each has its o
 * It ends or begins a lexeme where the scope has used up what a terminal can match, or what it can
   match after some beginning. Only scopes that are *tight* can do that, and only in grammars in
   which what is left of a distinct terminal may be finite. There every token that does not stay
-  inside one lexeme is looked at, and what was removed is kept per (row, state, context).
+  inside one lexeme is looked at.
+
+What was removed is kept per (row, state, context) where tokens were looked at.
 
 Invariant: a token that is not looked at is one that :func:`place_step` allows.
 
@@ -74,7 +76,7 @@ cdef inline uint64_t _key(row_t row, state_t state, bint fresh) noexcept nogil:
 cdef inline void _remove(Engine* engine, uint64_t* bits, uint32_t token) noexcept nogil:
     if (bits[token >> 6] >> (token & 63)) & 1:
         bits[token >> 6] &= ~(<uint64_t>1 << (token & 63))
-        if engine.scopes.noting and words_push(&engine.scopes.removed, token) < 0:
+        if words_push(&engine.scopes.removed, token) < 0:
             fault_set(&engine.fault, FAULT_MEMORY)
 
 
@@ -710,7 +712,8 @@ cdef bint _some_of(
     return False
 
 
-cdef void _filter_suspects(Engine* engine, const Place* place, uint64_t* bits) noexcept nogil:
+cdef uint32_t _filter_suspects(Engine* engine, const Place* place, uint64_t* bits) noexcept nogil:
+    """Remove those suspects that are refused. How many tokens were looked at."""
     cdef Scopes* scopes = engine.scopes
     cdef uint64_t key = _key(place.row, place.state, place.fresh)
     cdef uint32_t kind = _suspect_kind(engine, place)
@@ -718,14 +721,14 @@ cdef void _filter_suspects(Engine* engine, const Place* place, uint64_t* bits) n
     cdef uint64_t same
     cdef state_t state
     cdef const uint32_t* words
-    cdef uint32_t i, length, need, whole
+    cdef uint32_t i, length, need, whole, looked = 0
     if known == NONE and kind != ALL_SUSPECTS and not _some_of(
         scopes.spans[0].repeats[kind], scopes.spans[0].repeat_counts[kind], bits
     ):
         known = 0
         if map_put(&scopes.suspects, kind, key, known) < 0:
             fault_set(&engine.fault, FAULT_MEMORY)
-            return
+            return 0
         engine.mask_bytes += 48
     if known == NONE:
         # A state whose mask is its twin's ends lexemes in every token as the twin does.
@@ -736,14 +739,14 @@ cdef void _filter_suspects(Engine* engine, const Place* place, uint64_t* bits) n
         if known == NONE:
             known = _make_suspects(engine, place.row, state, place.fresh, kind, bits)
         if engine.fault.code:
-            return
+            return 0
         if map_put(&scopes.suspects, kind, key, known) < 0 \
                 or map_put(&scopes.suspects, kind, same, known) < 0:
             fault_set(&engine.fault, FAULT_MEMORY)
-            return
+            return 0
         engine.mask_bytes += 96
     if known == 0:
-        return
+        return 0
     words = scopes.lists.entries[known].words
     length = scopes.lists.entries[known].length
     need = _suspects_needed(engine, place, words)
@@ -754,6 +757,8 @@ cdef void _filter_suspects(Engine* engine, const Place* place, uint64_t* bits) n
             else (NEED_ANY_CASE if i < LIST_HEAD + words[2] else NEED_OPENINGS)
         ):
             _look_at(engine, place, bits, words[i])
+            looked += 1
+    return looked
 
 
 # --------------------------------------------------------------------------- all together
@@ -887,7 +892,7 @@ cdef int scopes_filter(
     cdef Scopes* scopes = engine.scopes
     cdef Place* place = &scopes.places[0]
     cdef uint64_t key = _key(row, state, fresh)
-    cdef uint32_t known
+    cdef uint32_t known, looked = 0
     cdef TextCursor cursor
     cdef bint tracked = False, tightens = False
     cdef bint tight = _is_tight(engine, scopes.contexts.entries[context].words[0])
@@ -899,13 +904,13 @@ cdef int scopes_filter(
     tracked = place_is_tracked(engine, place)
     # A token that holds no distinct lexeme may end the one in progress, the last of a few.
     tightens = place_tightens(engine, place)
-    if not tight and (tracked or tightens) and _remove_again(engine, key, context, bits):
+    if not tight and (tracked or tightens or scopes.removals.count) \
+            and _remove_again(engine, key, context, bits):
         return 0
     tight = tight or tightens
-    scopes.noting = tight or tracked
     scopes.removed.size = 0
     if not tight:
-        _filter_suspects(engine, place, bits)
+        looked = _filter_suspects(engine, place, bits)
     elif not engine.fault.code:
         _filter_tight(engine, place, tightens, bits)
     if not fresh and not engine.fault.code and state_roles(engine, state) & ROLE_DISTINCT:
@@ -917,12 +922,11 @@ cdef int scopes_filter(
             _walk_lexeme(engine, place, cursor, bits)
     if not engine.fault.code and tracked:
         _walk_scope(engine, place, bits)
-    if scopes.noting and not engine.fault.code:
+    if (tight or tracked or looked) and not engine.fault.code:
         _note(engine, &scopes.removed, 0)  # there may have been no room yet
         scopes.removed.size -= 1
         known = interner_put(&scopes.lists, scopes.removed.at, <uint32_t>scopes.removed.size)
         if known == NONE or map_put(&scopes.removals, key, context, known) < 0:
             fault_set(&engine.fault, FAULT_MEMORY)
         engine.mask_bytes += 4 * scopes.removed.size + 64
-    scopes.noting = False
     return -1 if engine.fault.code else 0
