@@ -237,3 +237,37 @@ def test_closed_classes_change_no_mask(grammar: str, text: str, llama3: llgx.Voc
         slow.consume(token)
         taken += 1
     assert taken > 4
+
+
+def test_plans_are_shared_from_the_third_grammar_on() -> None:
+    """The first to meet a state leaves a digest, the second a plan, and the third takes it."""
+    pairs = [
+        one + other for one in (b"a", b"b", b"x", b"ab", b"bx") for other in (b"a", b"b", b"x")
+    ]
+    tokens = list(dict.fromkeys([*(bytes((byte,)) for byte in range(256)), *pairs, b"<end>"]))
+
+    def walked(vocabulary: llgx.Vocabulary, shortcuts: llgx.Shortcuts) -> tuple[Any, list[int]]:
+        masks, made = [], []
+        for name in "1234":
+            grammar = llgx.Grammar.from_lark(f'start: "{name}" /(ab?|x+){{2,9}}q|zz/ "{name}"')
+            compiled = grammar.compile(
+                vocabulary, limits=llgx.Limits(heavy_nodes=1), shortcuts=shortcuts
+            )
+            matcher = llgx.Matcher(compiled)
+            for token in (ord(name), *b"abxa"):
+                masks.append(matcher.allowed_tokens())
+                matcher.consume(token)
+            masks.append(matcher.allowed_tokens())
+            made.append(compiled.stats()["insides"])
+        return masks, made
+
+    eog = [len(tokens) - 1]
+    masks, made = walked(llgx.Vocabulary.from_tokens(tokens, eog=eog), llgx.Shortcuts())
+    plain_masks, plain_made = walked(
+        llgx.Vocabulary.from_tokens(tokens, eog=eog), llgx.Shortcuts(shared_plans=False)
+    )
+    assert masks == plain_masks
+    assert made[0] == plain_made[0] > 5
+    assert len(set(plain_made)) == 1
+    # What is left is the state of the name, which is this grammar's own.
+    assert made[2] == made[3] == 1
