@@ -879,6 +879,8 @@ cdef tuple _unproductive(ir, Flat flat, uint8_t* productive, uint8_t* is_empty):
                 (rule.name,),
             )
     names = [rule.name for at, rule in enumerate(ir.rules) if not productive[at] and rule.name]
+    if not names:
+        return "the grammar matches no text: no way through its rules comes to an end", ()
     return (
         "the grammar matches no text: no end to the recursion of " + ", ".join(names[:5]),
         # The last one met is the innermost of those that the others wait for.

@@ -495,6 +495,25 @@ def test_unique_objects_are_narrowed_where_order_would_show() -> None:
     assert not accepts(matcher, '[{"a":1,"b":2},{"b":2,"a":1}]')
 
 
+@pytest.mark.parametrize("low", [2, 3, 900])
+@pytest.mark.parametrize("order", ["schema", "named", "any"])
+def test_unique_objects_that_one_further_member_does_not_fill(low: int, order: str) -> None:
+    """Seed 760014528 of the campaign: what such an object began with led to no end."""
+    full = {"type": "object", "minProperties": low}
+    items = {"type": "object", "patternProperties": {"[0-9]": full}}
+    schema = {"type": "array", "uniqueItems": True, "minItems": 2, "items": items}
+    matcher = matcher_of(schema, property_order=order)
+    assert accepts(matcher, '[{"a":1},{"b":1}]')
+    assert matcher.match_bytes(b'[{"a1')[0] == 4
+    named = {**full, "properties": {name: {"type": "null"} for name in ("a", "b")}}
+    matcher = matcher_of({"type": "array", "uniqueItems": True, "items": named})
+    for texts in ('{"a":null,"b":null}', '{"a":null,"c":null}', '{"a":null,"b":null,"c":null}'):
+        assert accepts(matcher, f"[{texts}]") == (texts.count(":") >= low), texts
+    assert matcher.match_bytes(b'[{"c":1')[0] < 7
+    with pytest.raises(llgx.GrammarError, match="comes to an end"):
+        matcher_of({"type": "array", "uniqueItems": True, "minItems": 2, "items": full})
+
+
 # Embedding
 
 

@@ -42,6 +42,9 @@ def productions(emitter: Emitter, group: ObjectGroup, schema: Schema) -> list[Sy
 
     What takes more than the bits of a parameter is reported, and then not enforced.
     """
+    if emitter.compares and group.cells and group.low > len(group.members) + 1:
+        emitter.narrow(schema)
+        return []  # the members that are named, and one
     if len(group.some) > _MOST_OBLIGATIONS:
         reason = f"more than {_MOST_OBLIGATIONS} members that must exist are not remembered"
         emitter.report.unenforced(schema.pointer, "patternProperties", reason)
@@ -171,6 +174,8 @@ class _Members:
         """
         if self._is_bounded:
             return True
+        if self._others is not None and (self._low or self._some):
+            return True  # one further member may not be enough
         endless = [cell for cell in self._cells if number_of_names(cell[0]) is None]
         if self._low and not endless:
             return True
