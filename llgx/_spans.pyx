@@ -316,7 +316,7 @@ cdef const Spans* spans_of(
         link[0] = spans.next
         spans.next = pool.spans
         pool.spans = spans
-    if spans == NULL:
+    else:
         spans = _build(pool, first, last, single)
         if spans != NULL:
             spans.next = pool.spans

@@ -82,7 +82,8 @@ class SchemaCache:
         self._files: SchemaFiles | None = None
         self._lock = guarded(threading.Lock())
         self._entries: collections.OrderedDict[object, _Entry] = collections.OrderedDict()
-        self._turns: collections.deque[object] = collections.deque()
+        # The same entries, in the order in which they are measured.
+        self._turns: collections.OrderedDict[object, _Entry] = collections.OrderedDict()
         self._memory = 0
 
     @property
@@ -179,8 +180,7 @@ class SchemaCache:
                 return entry.grammar
             if 2 * fixed > self._limit:
                 return grammar
-            self._entries[key] = _Entry(grammar, fixed, fixed)
-            self._turns.append(key)
+            self._entries[key] = self._turns[key] = _Entry(grammar, fixed, fixed)
             self._memory += fixed
             dropped = self._shrink(self._limit)
         # What is dropped is taken down here, where nobody waits for the lock.
@@ -211,12 +211,9 @@ class SchemaCache:
 
     def _measure_another(self) -> None:
         """Measure one more, each in its turn: some matchers never go."""
-        if self._turns:
-            turn = self._turns.popleft()
-            entry = self._entries.get(turn)
-            if entry is not None:
-                self._turns.append(turn)
-                self._measure(entry)
+        turn = next(iter(self._turns))
+        self._turns.move_to_end(turn)
+        self._measure(self._turns[turn])
 
     def _measure(self, entry: _Entry) -> None:
         size = entry.fixed + entry.grammar.compiled_memory()
@@ -227,7 +224,8 @@ class SchemaCache:
         """Take out what is more than ``limit``; the caller drops it without the lock."""
         dropped = []
         while self._entries and self._memory > limit:
-            _, entry = self._entries.popitem(last=False)
+            key, entry = self._entries.popitem(last=False)
+            del self._turns[key]
             self._memory -= entry.size
             dropped.append(entry)
         return dropped

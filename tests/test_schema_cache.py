@@ -146,6 +146,8 @@ def test_what_is_compiled_and_not_used_is_bounded(vocabulary: llgx.Vocabulary) -
         Grammar.from_json_schema(schema).compile(vocabulary)
         assert llgx.schema_cache.memory <= 1_000_000
     assert 0 < len(llgx.schema_cache) < 100
+    # Nothing is left of those that were dropped.
+    assert list(llgx.schema_cache._turns) == list(llgx.schema_cache._entries)
 
 
 def test_a_matcher_that_goes_has_its_grammar_measured(vocabulary: llgx.Vocabulary) -> None:
@@ -168,14 +170,15 @@ def test_room_is_made_when_a_matcher_goes(vocabulary: llgx.Vocabulary) -> None:
     fullest = 0
     for number in range(100):
         schema = {"type": "object", "properties": {f"key {number}": {"type": "string"}}}
-        matcher = llgx.Matcher(Grammar.from_json_schema(schema).compile(vocabulary))
+        grammar = Grammar.from_json_schema(schema)
+        matcher = llgx.Matcher(grammar.compile(vocabulary))
         for byte in b'{"key':
             matcher.allowed_tokens()
             matcher.consume(byte)
         fullest = max(fullest, llgx.schema_cache.memory)
         del matcher
         assert llgx.schema_cache.memory <= limit - limit // 16
-        assert Grammar.from_json_schema(schema) is Grammar.from_json_schema(schema)
+        assert Grammar.from_json_schema(schema) is grammar
     assert fullest > limit - limit // 16
 
 
