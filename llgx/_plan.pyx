@@ -373,7 +373,7 @@ cdef uint32_t plan_of(Engine* engine, uint32_t where, state_t state) noexcept no
     cdef Plan* grown
     if known != NONE:
         return known
-    key.place = NONE
+    key.place = NONE  # what is not asked for is not offered
     plan.state = DEAD
     by_twin = difference_is_asked(engine, where, state)
     if not by_twin and shared_adopt(engine, where, state, &plan, &key):

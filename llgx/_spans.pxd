@@ -26,27 +26,11 @@ cdef inline const uint8_t* spans_text(
     return <const uint8_t*>(ends + count) + begin
 
 
-cdef inline bint spans_hold(
-    const Spans* spans, const uint8_t* text, uint32_t length
-) noexcept nogil:
-    """Whether a whole lexeme of such a kind may be in ``text``."""
-    cdef uint32_t i = 0
-    while i < length and not spans.kinds[text[i]] & SPAN_FIRST:
-        i += 1
-    if not spans.single:
-        i += 1
-    while i < length:
-        if spans.kinds[text[i]] & SPAN_LAST:
-            return True
-        i += 1
-    return False
-
-
 cdef inline int64_t spans_latest(
     const Spans* spans, const uint8_t* text, uint32_t length
 ) noexcept nogil:
-    """Where the last lexeme of such a kind that may be in ``text`` begins; -1 if none may be. What
-    is behind some byte may hold one (:c:func:`spans_hold`) up to there."""
+    """Where the last whole lexeme of such a kind that may be in ``text`` begins; -1 if none may be
+    in it. What begins in ``text`` up to there may hold one, what begins later may not."""
     cdef int64_t i = <int64_t>length - 1
     while i >= 0 and not spans.kinds[text[i]] & SPAN_LAST:
         i -= 1

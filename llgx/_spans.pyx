@@ -85,7 +85,7 @@ cdef bint _find(const TablePool* pool, Spans* spans) noexcept nogil:
             token = 64 * i + lowest_bit(left)
             left &= left - 1
             at = pool.text_at[token]
-            if not spans_hold(spans, pool.text + at, <uint32_t>(pool.text_at[token + 1] - at)):
+            if spans_latest(spans, pool.text + at, <uint32_t>(pool.text_at[token + 1] - at)) < 0:
                 bits[i] &= ~(<uint64_t>1 << (token & 63))
     free(begun)
     free(sure)
@@ -220,7 +220,7 @@ cdef bint _note_held(
     cdef bint twice = False, behind = False
     for i in range(length):
         if spans.kinds[text[i]] & SPAN_LAST and not behind:
-            behind = spans_hold(spans, text + i + 1, length - i - 1)
+            behind = spans_latest(spans, text + i + 1, length - i - 1) >= 0
         if not spans.kinds[text[i]] & SPAN_FIRST:
             continue
         for j in range(i if spans.single else i + 1, length):
