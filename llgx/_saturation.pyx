@@ -14,6 +14,10 @@ the counter says nothing, and P stands for the intersection. Derivatives of P ne
 emptiness, are the same in all grammars with this pattern, and are fewer. So it is with a pattern or
 a format beside ``maxLength``.
 
+Where what P has found may be followed by any bytes, the counter without its bound stays beside it.
+So does a lower bound beyond one character, if P shows that each of its matches may be one longer:
+else what fits between the two bounds may be nothing though P and either of them have matches.
+
 Invariant: for the next token, a node and what stands for it live, match and go on alike. What is
 not decided by the shape in a bounded number of steps is left as it is.
 
@@ -25,9 +29,10 @@ from libc.string cimport memset
 
 from llgx._memory cimport FAULT_MEMORY, NONE, fault_set, map_get, map_put, words_push
 from llgx._regex cimport (
-    ALT_KIND, AND_KIND, ANY, BYTES_KIND, CONCAT_KIND, COUNTED, COUNTED_FAR, EMPTY, EPSILON, HARD,
-    LITERAL_KIND, REPEAT_KIND, Regex, class_is_in, counts_beyond, node_t, regex_alt, regex_bytes,
-    regex_concat, regex_derive, regex_first, regex_nullable, regex_repeat, regex_words,
+    ALL, ALT_KIND, AND_KIND, ANY, BYTES_KIND, CONCAT_KIND, COUNTED, COUNTED_FAR, EMPTY, EPSILON,
+    HARD, LITERAL_KIND, REPEAT_KIND, Regex, class_is_in, counts_beyond, node_t, regex_alt,
+    regex_and, regex_bytes, regex_concat, regex_derive, regex_first, regex_nullable, regex_repeat,
+    regex_words,
 )
 
 cdef enum:
@@ -329,20 +334,72 @@ cdef uint32_t _longest_of(Regex* rx, node_t node) noexcept nogil:
 
 
 cdef bint _is_counter(
-    Regex* rx, node_t node, node_t* unbounded, uint32_t* high
+    Regex* rx, node_t node, node_t* rest, node_t* body, uint32_t* low, uint32_t* high
 ) noexcept nogil:
-    """Whether ``node`` is ``C{0,high}``, or that after the rest of a C; and the same without bound.
-    """
+    """Whether ``node`` is ``C{low,high}``, or that after the rest of a C; and its parts."""
     cdef const uint32_t* words = regex_words(rx, node)
-    cdef node_t rest = EPSILON
+    rest[0] = EPSILON
     if words[0] == CONCAT_KIND:
-        rest = words[1]
+        rest[0] = words[1]
         words = regex_words(rx, words[2])
-    if words[0] != REPEAT_KIND or words[2] != 0:
+    if words[0] != REPEAT_KIND:
         return False
+    body[0] = words[1]
+    low[0] = words[2]
     high[0] = words[3]
-    unbounded[0] = regex_concat(rx, rest, regex_repeat(rx, words[1], 0, NONE))
     return True
+
+
+cdef bint _is_whole(
+    Regex* rx, node_t node, node_t unbounded, bint* beyond, uint32_t depth
+) noexcept nogil:
+    """Whether the matches of ``node`` are made of whole characters of a counter, which is
+    ``unbounded`` without its bounds; ``beyond``: but for any bytes that may follow, as after what
+    a search has found."""
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef uint32_t i
+    cdef node_t end = unbounded
+    if words[0] == ALT_KIND:
+        for i in range(1, rx.nodes.entries[node].length):
+            if depth > DEEPEST or not _is_whole(
+                rx, regex_words(rx, node)[i], unbounded, beyond, depth + 1
+            ):
+                return False
+        return True
+    while words[0] == CONCAT_KIND and end != EMPTY:
+        end = _through(rx, words[1], end, 0)
+        node = words[2]
+        words = regex_words(rx, node)
+    if node == ALL:
+        beyond[0] = True
+    else:
+        end = _through(rx, node, end, 0)
+    return end != EMPTY and regex_nullable(rx, end)
+
+
+cdef bint _grows(Regex* rx, node_t node, node_t body, uint32_t depth) noexcept nogil:
+    """Whether the shape shows that each match of ``node``, and of each of its residuals, is one
+    still with one more ``body`` after it, of some kind: at its end is ``x+`` or ``x*``, each x one
+    ``body``, or any bytes."""
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef uint32_t i
+    if depth > DEEPEST:
+        return False
+    while words[0] == CONCAT_KIND:
+        words = regex_words(rx, words[2])
+    if words[0] == ALT_KIND:
+        for i in range(1, rx.nodes.entries[node].length):
+            if not _grows(rx, words[i], body, depth + 1):
+                return False
+        return True
+    if words[0] != REPEAT_KIND:
+        return False
+    if words[3] == NONE and (
+        words[1] == ANY
+        or _through(rx, words[1], regex_repeat(rx, body, 0, 1), 0) == EPSILON
+    ):
+        return True
+    return words[2] != 0 and _grows(rx, words[1], body, depth + 1)
 
 
 cdef node_t _counted_part(Regex* rx, node_t node, node_t counter) noexcept nogil:
@@ -379,9 +436,8 @@ cdef node_t _counted_part(Regex* rx, node_t node, node_t counter) noexcept nogil
 cdef node_t _saturate_and(Regex* rx, node_t node, uint32_t most) noexcept nogil:
     """What stands for an intersection: the one part that says all, or ``node`` itself."""
     cdef const uint32_t* words = regex_words(rx, node)
-    cdef uint32_t i, j, length = rx.nodes.entries[node].length, high = 0, need
-    cdef node_t part, end, unbounded = EMPTY
-    cdef bint alone
+    cdef uint32_t i, length = rx.nodes.entries[node].length, need
+    cdef node_t part, result
     if not rx.through_and:
         return node
     for i in range(1, length):
@@ -395,18 +451,52 @@ cdef node_t _saturate_and(Regex* rx, node_t node, uint32_t most) noexcept nogil:
     for i in range(1, length):
         part = words[i]
         need = _way_out(rx, part, 0)
-        alone = need < FAR
-        if alone:
-            need += min(most, _longest_of(rx, part))
-        for j in range(1, length):
-            if not alone or i == j:
-                continue
-            alone = _is_counter(rx, words[j], &unbounded, &high) and high >= need
-            if alone:
-                end = _through(rx, part, unbounded, 0)
-                alone = end != EMPTY and regex_nullable(rx, end)
+        if need == FAR:
+            continue
+        need += min(most, _longest_of(rx, part))
+        result = _beside_counters(rx, node, i, need, most)
         if rx.fault.code:
             return node
-        if alone:
-            return regex_saturate(rx, part, most)
+        if result != EMPTY:
+            return result
     return node
+
+
+cdef node_t _beside_counters(
+    Regex* rx, node_t node, uint32_t place, uint32_t need, uint32_t most
+) noexcept nogil:
+    """What stands for an intersection of one part, at a place, and of counters else, all of which
+    have room for ``need`` characters; EMPTY where one has not, or that part is not made of whole
+    characters of theirs."""
+    cdef uint32_t length = rx.nodes.entries[node].length
+    cdef node_t part = regex_words(rx, node)[place]
+    cdef node_t rest = EPSILON, body = EMPTY, unbounded
+    cdef uint32_t j, low = 0, high = 0
+    cdef size_t base = rx.stack.size
+    cdef bint beyond
+    for j in range(1, length):
+        if j == place:
+            continue
+        beyond = False
+        if not _is_counter(rx, regex_words(rx, node)[j], &rest, &body, &low, &high) or high < need:
+            rx.stack.size = base
+            return EMPTY
+        unbounded = regex_concat(rx, rest, regex_repeat(rx, body, 0, NONE))
+        if low == 1 and rest == EPSILON and not regex_nullable(rx, part):
+            low = 0  # each of its matches has a character
+        if not _is_whole(rx, part, unbounded, &beyond, 0) \
+                or (low and not _grows(rx, part, body, 0)):
+            rx.stack.size = base
+            return EMPTY
+        if low:
+            unbounded = regex_concat(rx, rest, regex_repeat(rx, body, low, NONE))
+            unbounded = regex_saturate(rx, unbounded, most)
+        if (low or beyond) and words_push(&rx.stack, unbounded) < 0:
+            fault_set(rx.fault, FAULT_MEMORY)
+    part = regex_saturate(rx, part, most)
+    if words_push(&rx.stack, part) < 0:
+        fault_set(rx.fault, FAULT_MEMORY)
+    if rx.fault.code:
+        rx.stack.size = base
+        return EMPTY
+    return regex_and(rx, base)

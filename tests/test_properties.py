@@ -230,6 +230,20 @@ LOOPS = {
     ),
     "a least length and a pattern": _of([_limited(3, 40, plus(_WORD))], [_COMMA]),
     "search": _of([sequence(star(NO_NEWLINE), b"a", star(NO_NEWLINE)), Literal(b"\n")]),
+    "search of a class in a bounded string": _of(
+        [_searched(3, 64, either(_found(b"a"), _found(b"bb")))], [_COMMA]
+    ),
+    "words of a least length": _of(
+        [_limited(5, 90, sequence(_WORD, b"@", _WORD)), _COMMA], [_limited(1, 200, _WORD)]
+    ),
+    "pairs of a least length": _of([_limited(3, 60, star(Literal(b"ab")))], [_COMMA]),
+    "words and pairs of a least length": _of(
+        [_limited(4, 70, plus(sequence(b" ", plus(Literal(b"ab")))))], [_COMMA]
+    ),
+    "lengths that a pattern leaves out": _of(
+        [_limited(60, 90, either(star(Repeat(Literal(b"b"), 50, 50)), plus(Literal(b"n"))))],
+        [_COMMA],
+    ),
     "search in a string": _of([_searched(0, None, _found(b"abab"))], [_COMMA]),
     "search in a bounded string": _of([_searched(0, 20, _found(b"ab"))], [_COMMA]),
     "search beside a close bound": _of([_searched(0, 9, _found(b"ab"))], [_COMMA]),
@@ -369,6 +383,55 @@ def test_bounded_text_says_what_walks_say(seed: int, real: TokenSet) -> None:
         assert masks[0] == masks[2]
         assert masks[1] == masks[2]
         token = rng.choice(masks[0])
+        for matcher in matchers:
+            matcher.consume(token)
+        if matchers[0].is_stopped():
+            break
+
+
+def _pattern_of(rng: random.Random) -> Regex:
+    """Patterns of strings: searches, and shapes whose matches may or may not be one longer."""
+    few = strategies.byte_set(rng.sample(range(0x61, 0x7B), 3))
+    most = strategies.byte_set(bytes(b for b in range(0x21, 0x7F) if b not in b'"\\'))
+    member = rng.choice((few, most, either(few, rng.choice(_PARTS_BEYOND)), _JSON_CHAR))
+    word = Repeat(member, rng.choice((0, 1, 3)), rng.choice((None, None, 5)))
+    return rng.choice(
+        (
+            _found(rng.choice((b"a", b"er", b"ing"))),
+            sequence(star(_JSON_CHAR), plus(few), star(strategies.byte_set(bytes(range(256))))),
+            either(_found(b"on"), _found(b"the")),
+            sequence(word, b"@", word),
+            sequence(Repeat(sequence(plus(member), plus(Literal(b" "))), 0, 49), word),
+            sequence(Repeat(sequence(few, few), rng.choice((0, 1)), None), rng.choice((b"", b"x"))),
+            either(plus(most), Literal(b"n/a"), sequence(plus(few), b" ")),
+            plus(sequence(b" ", plus(member))),
+        )
+    )
+
+
+@pytest.mark.parametrize("seed", range(48))
+def test_patterns_beside_lengths_say_what_walks_say(seed: int, real: TokenSet) -> None:
+    rng = random.Random(seed)
+    vocabulary = _REAL.setdefault(id(real), llgx.Vocabulary.from_tokens(real.tokens, eog=real.eog))
+    low = rng.choice((0, 1, 1, 2, 5, 9, 30))
+    high = low + rng.choice((0, 3, 11, 24, 40, 70, 200, 500))
+    text = _searched(low, high, *(_pattern_of(rng) for _ in range(rng.choice((1, 1, 1, 2)))))
+    try:
+        grammar = llgx.Grammar.from_ir(_of([text], [_COMMA]))
+        matchers = [
+            llgx.Matcher(grammar.compile(vocabulary, shortcuts=shortcuts))
+            for shortcuts in (
+                llgx.Shortcuts(),
+                llgx.Shortcuts(saturated_intersections=False, shared_plans=False),
+            )
+        ]
+    except llgx.GrammarError as error:
+        pytest.fail(str(error))
+    for _ in range(12):
+        masks = [matcher.allowed_tokens() for matcher in matchers]
+        assert masks[0] == masks[1]
+        inside = [t for t in masks[0] if real.tokens[t].isalnum()]
+        token = rng.choice(inside if inside and rng.random() < 0.8 else masks[0])
         for matcher in matchers:
             matcher.consume(token)
         if matchers[0].is_stopped():
