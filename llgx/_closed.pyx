@@ -447,12 +447,13 @@ cdef void _read(Engine* engine, state_t state, uint32_t token) noexcept nogil:
 
 
 cdef bint closed_explore(
-    Engine* engine, state_t state, const state_t* targets, bint looping, Base* base
+    Engine* engine, state_t state, const state_t* targets, uint32_t exits, Base* base
 ) noexcept nogil:
     """Fill ``base`` and the scratch of inside walks with what a state says about the main trie,
     ``targets`` being where the children of its root lead; False, and nothing filled, where no class
-    of characters is closed, or with less work for a state that is ``looping``: what is made for
-    loops serves many states. May set a fault."""
+    of characters is closed, or that is too much work. For a state that has a loop, which tokens
+    leave at so many ``exits`` (NONE: it has none), less is too much: what is made for loops serves
+    many states. May set a fault."""
     cdef Closure closure
     cdef uint64_t* within
     cdef uint64_t* read
@@ -477,10 +478,8 @@ cdef bint closed_explore(
     if within == NULL:
         fault_set(&engine.fault, FAULT_MEMORY)
         return False
-    closure.most = engine.lexer.vectors.count + (
-        MOST_NEW // 4 if looping else MOST_NEW
-    )
-    closure.most_places = MOST_PLACES // 4 if looping else MOST_PLACES
+    closure.most = engine.lexer.vectors.count + (MOST_NEW if exits == NONE else MOST_NEW // 4)
+    closure.most_places = min(<uint32_t>MOST_PLACES, max(<uint32_t>MOST_PLACES, exits) // 4)
     read = within + engine.words
     scratch = read + engine.words
     for turn in range(2):

@@ -122,26 +122,37 @@ cdef node_t _core(Engine* engine, node_t node, const LoopKey* key, uint32_t dept
     )
 
 
+cdef bint _may_begin_alike(const Regex* rx, node_t node, uint32_t depth) noexcept nogil:
+    """Whether a look at the shape leaves it possible that ``node`` begins with any characters."""
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef uint32_t i, kind
+    if words[0] == CONCAT_KIND:
+        kind = rx.info[words[1]].kind
+        return kind == REPEAT_KIND or kind == ALT_KIND or kind == AND_KIND
+    if words[0] == ALT_KIND and depth:
+        for i in range(1, rx.nodes.entries[node].length):
+            if _may_begin_alike(rx, words[i], depth - 1):
+                return True
+    return False
+
+
 cdef bint _is_endless(Engine* engine, state_t state, const LoopKey* key) noexcept nogil:
     cdef Regex* rx = &engine.lexer.rx
     cdef const uint32_t* words = engine.lexer.vectors.entries[state].words
     cdef uint32_t i, length = engine.lexer.vectors.entries[state].length
     cdef node_t core
-    cdef uint32_t kind
     cdef bint found = False
     if engine.lexer.states[state].accept != NO_SET:
         return False
     for i in range(1, length, 2):
-        if rx.info[words[i]].kind == CONCAT_KIND:
-            kind = rx.info[regex_words(rx, words[i])[1]].kind
-            found = found or kind == REPEAT_KIND or kind == ALT_KIND or kind == AND_KIND
+        found = found or _may_begin_alike(rx, words[i], 1)
     if not found:
         return False  # most states: nothing in them may begin with any characters
     found = False
     for i in range(1, length, 2):
         if not shape_leaves(rx, words[i], key, 0):
             return False
-        if not found and rx.info[words[i]].kind == CONCAT_KIND:
+        if not found and _may_begin_alike(rx, words[i], 1):
             core = _core(engine, words[i], key, 0)
             found = core != EMPTY and engine.fault.code == 0 and (
                 not rx.info[core].flags & HARD or regex_is_live(rx, core)

@@ -540,23 +540,23 @@ cdef uint32_t _choose_bases(
     return picked
 
 
-cdef bint _are_costly(
+cdef uint32_t _most_exits(
     Engine* engine, const Candidate* chosen, uint32_t picked
 ) noexcept nogil:
-    """Whether what leaves the loops is much, as where a search for a word goes on with a letter."""
+    """The most nodes of the main trie at which a token may leave one of the loops: many where a
+    search for a word goes on with a letter."""
     cdef uint64_t live[4]
-    cdef uint32_t k, byte
+    cdef uint32_t k, byte, most = 0
     cdef Loop loop
     for k in range(picked):
         loop = engine.lexer.loops[chosen[k].loop]
         if not lexer_first(&engine.lexer, loop.after, live):
-            return False
+            return 0
         for byte in range(256):
             if key_takes(&loop.key, <uint8_t>byte):
                 live[byte >> 6] &= ~(<uint64_t>1 << (byte & 63))
-        if classes_nodes(engine.pool, live) > COSTLY:
-            return True
-    return False
+        most = max(most, classes_nodes(engine.pool, live))
+    return most
 
 
 cdef bint _same_lead(
@@ -648,7 +648,7 @@ cdef void _explore(
     cdef uint8_t owner[256]
     cdef Candidate chosen[CANDIDATES]
     cdef Loop loop
-    cdef uint32_t i, k, node, picked = 0
+    cdef uint32_t i, k, node, exits, picked = 0
     cdef uint8_t byte
     cdef bint killed = False
     cdef const LoopKey* key
@@ -671,10 +671,9 @@ cdef void _explore(
     picked = _choose_bases(engine, where, state, targets, chosen)
     if engine.fault.code:
         return
-    if where == 0 and engine.shortcuts & ENDLESS_STATES and (
-        picked == 0 or _are_costly(engine, chosen, picked)
-    ):
-        if closed_explore(engine, state, targets, picked != 0, bases):
+    if where == 0 and engine.shortcuts & ENDLESS_STATES:
+        exits = NONE if picked == 0 else _most_exits(engine, chosen, picked)
+        if exits > COSTLY and closed_explore(engine, state, targets, exits, bases):
             base_count[0] = 1
             return
     if picked == 0 or engine.fault.code:
