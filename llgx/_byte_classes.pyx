@@ -14,11 +14,12 @@ treats alike.
 """
 
 from libc.stdint cimport uint16_t, uint32_t, uint64_t, uint8_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
+from llgx._memory cimport NONE, map_get, map_put, words_reserve
 from llgx._regex cimport (
-    ANY, BYTES_KIND, CONCAT_KIND, EPSILON_KIND, LITERAL_KIND, REMAINDER_KIND, REPEAT_KIND, Regex,
-    class_is_in, node_t, regex_first, regex_nullable, regex_words,
+    ALT_KIND, ANY, BYTES_KIND, CONCAT_KIND, EPSILON_KIND, LITERAL_KIND, REMAINDER_KIND,
+    REPEAT_KIND, Regex, class_is_in, node_t, regex_first, regex_nullable, regex_words,
 )
 
 cdef enum:
@@ -134,12 +135,42 @@ cdef bint _narrow(
             others += alike[i] != 0
             others += (alike[i] & (alike[i] - 1)) != 0
         return others > 1
+    if kind == REPEAT_KIND and rx.info[words[1]].kind == ALT_KIND:
+        return _narrow_body(rx, words[1], byte_class, alike)
     if kind == REPEAT_KIND or (kind == CONCAT_KIND and not regex_nullable(rx, words[1])):
         length = 2
     for i in range(1, length):
         if not _narrow(rx, words[i], byte_class, alike, looks):
             return False
     return True
+
+
+cdef bint _narrow_body(
+    Regex* rx, node_t node, uint32_t byte_class, uint64_t* alike
+) noexcept nogil:
+    """``_narrow`` by what is repeated, kept: the characters of strings, which nearly all states
+    have in them, begin in ten ways."""
+    cdef uint32_t known = map_get(&rx.alike, node, byte_class)
+    cdef uint32_t i, looks = 0, others = 0
+    cdef uint64_t own[4]
+    if known == NONE:
+        memset(own, 0xFF, sizeof(own))
+        if not _narrow(rx, node, byte_class, own, &looks):
+            memset(own, 0, sizeof(own))
+            own[byte_class >> 6] = <uint64_t>1 << (byte_class & 63)
+        known = <uint32_t>rx.alikes.size
+        if words_reserve(&rx.alikes, 8) < 0:
+            return False
+        memcpy(rx.alikes.at + known, own, sizeof(own))
+        rx.alikes.size += 8
+        if map_put(&rx.alike, node, byte_class, known) < 0:
+            return False
+    memcpy(own, rx.alikes.at + known, sizeof(own))
+    for i in range(4):
+        alike[i] &= own[i]
+        others += alike[i] != 0
+        others += (alike[i] & (alike[i] - 1)) != 0
+    return others > 1
 
 
 cdef void regex_alike(

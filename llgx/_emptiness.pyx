@@ -110,7 +110,27 @@ cdef bint _descends(Regex* rx, node_t node) noexcept nogil:
 
 
 cdef bint regex_is_live(Regex* rx, node_t node) noexcept nogil:
-    """Whether ``node`` matches any string. Exact; every node of the search keeps its verdict.
+    """Whether ``node`` matches any string. Exact, kept per node.
+
+    What is asked is whether the node lives that stands for it where nothing more is read: it is one
+    for all along a counter that has room for the way to a match.
+    """
+    cdef int verdict = _verdict(rx, node)
+    cdef node_t alike = node
+    if verdict >= 0:
+        return verdict
+    if saturation_helps(rx, node, 0):
+        alike = regex_saturate(rx, node, 0)
+        verdict = _verdict(rx, alike)
+    if verdict < 0:
+        verdict = _search(rx, alike)
+    if rx.fault.code == 0:
+        rx.info[node].flags |= LIVE_KNOWN | (LIVE if verdict else 0)
+    return verdict
+
+
+cdef bint _search(Regex* rx, node_t node) noexcept nogil:
+    """Whether ``node`` matches any string, by a search; every node of it keeps its verdict.
 
     An edge leads from a node to nodes each of which, if live, makes it live; a node all of whose
     edges lead to empty nodes is empty. So the nodes seen are all empty when none of them is live.
@@ -123,16 +143,8 @@ cdef bint regex_is_live(Regex* rx, node_t node) noexcept nogil:
     cdef uint32_t i, length, at, parent
     cdef node_t child
     cdef size_t base
-    cdef int verdict = _verdict(rx, node)
+    cdef int verdict
     cdef bint live = False
-    if verdict >= 0:
-        return verdict
-    if saturation_helps(rx, node, rx.saturation):
-        child = regex_saturate(rx, node, rx.saturation)
-        if child != EMPTY and not rx.info[child].flags & HARD:
-            # What stands for it is not empty.
-            rx.info[node].flags |= LIVE_KNOWN | LIVE
-            return True
     if _descends(rx, node):
         return True  # as a rule
     if rx.live_depth == 0:

@@ -73,6 +73,8 @@ cdef struct Regex:
     Arena sets           # what ``NodeInfo.first`` points to
     Map saturated        # (bytes of tokens, node) -> what ``regex_saturate`` made of it
     Map lengths          # (what is asked, node) -> its answer, see ``_saturation.pyx``
+    Map alike            # (node, byte class) -> where ``alikes`` has what ``regex_alike`` says
+    Words alikes         # 8 words each
     Map nonempty         # node -> what ``regex_nonempty`` made of it, where that took work
     Words stack          # scratch of the constructors
     uint8_t classes[256] # byte -> class; bytes of one class behave alike in every node

@@ -184,6 +184,8 @@ cdef void regex_clear(Regex* rx) noexcept nogil:
     arena_free(&rx.sets)
     map_free(&rx.saturated)
     map_free(&rx.lengths)
+    map_free(&rx.alike)
+    words_free(&rx.alikes)
     map_free(&rx.nonempty)
     rx.class_count = rx.classed = 0
 
