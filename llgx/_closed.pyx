@@ -18,7 +18,7 @@ class.
 Invariant: as in ``_inside``, base, tokens and boundaries stand for each token exactly once. No
 state among those of the class ends a lexeme, so that a token which dies there has no boundary.
 
-Cost: the states within ``HORIZON`` characters, up to ``MOST_STATES``, by each byte class; some ten
+Cost: the states within a horizon of 16 or 24 characters, up to ``MOST_STATES``, by each byte class; some ten
 passes over bitsets; then one path for each token that is read. A walk of the vocabulary, which it
 stands for, takes two milliseconds.
 """
@@ -44,9 +44,11 @@ from llgx._regex cimport class_is_in
 from llgx._trie cimport Classes, Table, TablePool, Trie, child_byte, child_node
 
 cdef enum:
-    HORIZON = 16         # characters up to which states are looked at; longer tokens are read
+    HORIZON = 16         # characters up to which states are looked at; longer tokens are read,
+    FAR_HORIZON = 24     # or, where these are too many, characters up to this
     MOST_STATES = 64     # among which a class leads,
-    MOST_NEW = 128       # of all classes, and of bytes inside of characters, not known before
+    MOST_NEW = 256       # of all classes, and of bytes inside of characters, not known before,
+    NEW_PART = 128       # for a state with a loop one for so many exits, if these are fewer
     MOST_EDGES = 4096    # and the steps between them
     MOST_PITS = 512
     MOST_INNER = 32      # states inside of characters that follow one of them
@@ -60,6 +62,7 @@ cdef struct Closure:
     LoopKey key
     uint32_t most                    # lexer states that there may be in the end
     uint32_t most_places             # where tokens may leave the class
+    uint32_t horizon                 # one of the two
     uint32_t count
     state_t states[MOST_STATES]
     uint8_t depth[MOST_STATES]       # characters of the shortest way to it
@@ -184,7 +187,7 @@ cdef bint _close(Engine* engine, Closure* closure, state_t state, bint* smaller)
         if engine.lexer.states[here].accept != NO_SET or engine.fault.code \
                 or engine.lexer.vectors.count > closure.most:
             return False
-        if closure.depth[i] == HORIZON:
+        if closure.depth[i] == closure.horizon:
             i += 1
             continue
         memset(seen, 0, sizeof(seen))
@@ -301,7 +304,8 @@ cdef int _read_pits(
     bint* smaller
 ) noexcept nogil:
     """Put the tokens that may fall into a pit, or get behind the horizon, into ``read``; classes
-    with too many are taken out, ``smaller`` then. -1 when memory is out, 1 where it is no use."""
+    with too many are taken out, ``smaller`` then, as where the horizon is set further away. -1 when
+    memory is out, 1 where it is no use."""
     cdef uint32_t i, k, at, byte_class
     cdef bint behind = False, all_read = False
     cdef uint64_t needed
@@ -310,14 +314,18 @@ cdef int _read_pits(
     if classes_within(engine.pool, &closure.key, within) < 0:
         return -1
     for i in range(closure.count):
-        behind = behind or closure.depth[i] == HORIZON
+        behind = behind or closure.depth[i] == closure.horizon
     if behind:
         for i in range(engine.words):
             scratch[i] = within[i]
-        if classes_longer(engine.pool, HORIZON, scratch) < 0:
+        if classes_longer(engine.pool, closure.horizon, scratch) < 0:
             return -1
         if _join(read, scratch, engine.words) > MOST_READ:
-            return 1
+            if closure.horizon == FAR_HORIZON:
+                return 1
+            closure.horizon = FAR_HORIZON
+            smaller[0] = True
+            return 0
     for i in range(closure.pit_count):
         at = closure.pit_at[i]
         if i == 0 or at != closure.pit_at[i - 1]:
@@ -423,8 +431,14 @@ cdef inline bint _lives(const Engine* engine, uint32_t byte, state_t target) noe
     return byte < 0x80 and target != DEAD and engine.lexer.states[target].eager == NO_SET
 
 
-cdef void _read(Engine* engine, state_t state, uint32_t token) noexcept nogil:
-    """Remove a token of the class if it falls into a pit."""
+cdef inline bint _ends(const Engine* engine, state_t state) noexcept nogil:
+    """Whether a lexeme may end in a state."""
+    return engine.lexer.states[state].accept != NO_SET or engine.lexer.states[state].eager != NO_SET
+
+
+cdef bint _read(Engine* engine, state_t state, uint32_t token) noexcept nogil:
+    """Remove a token of the class if it falls into a pit; False where a lexeme ends in it, beyond
+    the horizon."""
     cdef const Trie* trie = &engine.pool.trie
     cdef uint64_t at
     cdef uint32_t node = 0, i
@@ -433,8 +447,10 @@ cdef void _read(Engine* engine, state_t state, uint32_t token) noexcept nogil:
         state = lexer_step(&engine.lexer, state, engine.pool.text[at])
         if state == DEAD:
             break
+        if _ends(engine, state):
+            return False
     if state != DEAD or engine.fault.code:
-        return
+        return True
     for at in range(engine.pool.text_at[token], engine.pool.text_at[token + 1]):
         byte = engine.pool.text[at]
         for i in range(trie.nodes[node].children, trie.nodes[node + 1].children):
@@ -444,6 +460,26 @@ cdef void _read(Engine* engine, state_t state, uint32_t token) noexcept nogil:
     for i in range(trie.nodes[node].tokens_at, trie.nodes[node + 1].tokens_at):
         if trie.tokens[i] == token:
             inside_remove(engine, trie, i, i + 1)
+    return True
+
+
+cdef bint _read_exit(
+    Engine* engine, state_t state, uint32_t node, uint8_t byte, Path* path
+) noexcept nogil:
+    """Account for what begins with a node of the main trie, reached by a byte that is not of the
+    class; False where a lexeme ends before it, beyond the horizon."""
+    cdef uint32_t i
+    cdef state_t at = path_state(
+        engine, engine.pool.classes.up, engine.pool.classes.up[node] >> 8, state, path
+    )
+    for i in range(HORIZON, path.length):
+        if path.states[i] != DEAD and _ends(engine, path.states[i]):
+            return False
+    if at != DEAD:
+        at = lexer_step(&engine.lexer, at, byte)
+    if at != DEAD and inside_visit(engine, 0, node, at):
+        inside_walk(engine, 0, node, at)
+    return True
 
 
 cdef bint closed_explore(
@@ -478,7 +514,10 @@ cdef bint closed_explore(
     if within == NULL:
         fault_set(&engine.fault, FAULT_MEMORY)
         return False
-    closure.most = engine.lexer.vectors.count + (MOST_NEW if exits == NONE else MOST_NEW // 4)
+    closure.most = engine.lexer.vectors.count + min(
+        <uint32_t>MOST_NEW, max(<uint32_t>MOST_NEW // 8, exits // NEW_PART)
+    )
+    closure.horizon = HORIZON
     closure.most_places = min(<uint32_t>MOST_PLACES, max(<uint32_t>MOST_PLACES, exits) // 4)
     read = within + engine.words
     scratch = read + engine.words
@@ -498,7 +537,7 @@ cdef bint _fill(
     const uint64_t* read, Base* base
 ) noexcept nogil:
     """Fill what ``closed_explore`` fills; False, and nothing filled, where too many places would
-    have to be looked at, or with a fault set."""
+    have to be looked at, where a lexeme ends beyond the horizon, or with a fault set."""
     cdef TablePool* pool = engine.pool
     cdef Trie* trie = &pool.trie
     cdef Table* table = table_of(engine, NULL, trie, 0, &closure.key)
@@ -506,9 +545,8 @@ cdef bint _fill(
     cdef uint32_t i, j, byte, node
     cdef uint64_t leaving[4]
     cdef uint64_t left
-    cdef state_t at
     cdef Words places
-    cdef bint few
+    cdef bint few, living = True
     if table == NULL:
         return False
     memset(leaving, 0, sizeof(leaving))
@@ -539,26 +577,25 @@ cdef bint _fill(
     base.removed = <uint32_t>engine.removed.size
     for i in range(engine.words):
         left = read[i] & table.bits[i]
-        while left and not engine.fault.code:
-            _read(engine, state, 64 * i + lowest_bit(left))
+        while left and living and not engine.fault.code:
+            living = _read(engine, state, 64 * i + lowest_bit(left))
             left &= left - 1
     base.removed_end = <uint32_t>engine.removed.size
     for i in range(trie.nodes[0].children, trie.nodes[1].children):
         j = i - trie.nodes[0].children
-        if targets[j] == DEAD or key_takes(&closure.key, child_byte(trie, i)):
+        if not living or targets[j] == DEAD or key_takes(&closure.key, child_byte(trie, i)):
             continue
         node = child_node(trie, i)
         if inside_visit(engine, 0, node, targets[j]):
             inside_walk(engine, 0, node, targets[j])
     path.length = 0
     for i in range(0, <uint32_t>places.size, 3):
-        node = places.at[i]
-        at = path_state(engine, pool.classes.up, pool.classes.up[node] >> 8, state, &path)
-        if at != DEAD:
-            at = lexer_step(&engine.lexer, at, <uint8_t>places.at[i + 1])
-        if at != DEAD and inside_visit(engine, 0, node, at):
-            inside_walk(engine, 0, node, at)
-        if engine.fault.code:
+        if not living or engine.fault.code:
             break
+        living = _read_exit(engine, state, places.at[i], <uint8_t>places.at[i + 1], &path)
     words_free(&places)
-    return engine.fault.code == 0
+    if not living:
+        engine.tokens.size = 0
+        engine.bounds.size = 0
+        engine.removed.size = 0
+    return living and engine.fault.code == 0

@@ -774,13 +774,16 @@ cdef void _filter_all(
     cdef uint32_t word, token, i, j, place_of
     cdef uint64_t left
     cdef const Base* base
+    cdef bint distinct = state_roles(engine, place.state) & ROLE_DISTINCT
     if index == NONE:
         return
     inside = engine.insides[index]
     for word in range(engine.words):
         left = bits[word] if within == NULL else bits[word] & within[word]
         for i in range(inside.base_count):
-            if inside.bases[i].endless:
+            # A counted loop goes on with the same lexeme too, but a name by counted characters
+            # may come to where none is left.
+            if inside.bases[i].endless or not (distinct or inside.bases[i].ending):
                 left &= ~inside.bases[i].bits[word]
         while left and not engine.fault.code:
             token = 64 * word + lowest_bit(left)
