@@ -214,8 +214,22 @@ def test_a_batch_is_its_rows() -> None:
         # A character of the class is dead in some of its states: so is the token "~~".
         (r"start: /([a-z][a-z~])*!/", "abc~defgh~!"),
         (r"start: /([A-Za-z]{3}[A-Za-z'])+;/", "can'tellmewh'x;"),
+        # A lexeme ends within the longest tokens, behind what is looked at; another may follow.
+        ("start: A B\nA: /([a-z][a-z]){9}/\nB: /[a-z]+/", "aqbzcxdwevfugthsirjqkw"),
+        (r"start: /([a-z][a-z0-9]){10}/ /[0-9;]+/", "a1b2c3defghijklmno01;"),
+        (r"start: /\"(\S+\s){0,9}\S+\"/", '"one two three four five six seven eight nine ten"'),
     ],
-    ids=["address", "base64", "words", "groups", "pairs", "fours"],
+    ids=[
+        "address",
+        "base64",
+        "words",
+        "groups",
+        "pairs",
+        "fours",
+        "far end",
+        "far exit",
+        "ten words",
+    ],
 )
 def test_closed_classes_change_no_mask(grammar: str, text: str, llama3: llgx.Vocabulary) -> None:
     """Masks of patterns that are no loops, next to those of a walk of the whole vocabulary."""
