@@ -30,9 +30,9 @@ from libc.string cimport memset
 from llgx._memory cimport FAULT_MEMORY, NONE, fault_set, map_get, map_put, words_push
 from llgx._regex cimport (
     ALL, ALT_KIND, AND_KIND, ANY, BYTES_KIND, CONCAT_KIND, COUNTED, COUNTED_FAR, EMPTY, EPSILON,
-    HARD, LITERAL_KIND, REPEAT_KIND, Regex, class_is_in, counts_beyond, node_t, regex_alt,
-    regex_and, regex_bytes, regex_concat, regex_derive, regex_first, regex_nullable, regex_repeat,
-    regex_words,
+    HARD, LITERAL_KIND, NOT_KIND, REPEAT_KIND, Regex, class_is_in, counts_beyond, node_t,
+    regex_alt, regex_and, regex_bytes, regex_concat, regex_derive, regex_first, regex_nullable,
+    regex_not, regex_repeat, regex_words,
 )
 
 cdef enum:
@@ -45,6 +45,7 @@ cdef enum Asked:         # keys of ``Regex.lengths``
     LONGEST = 3          # of a set of bytes: how many of them a token has in a row, at the most
     THROUGH = 4          # and a node: where a match leads from there
     IN_IT = 5            # the set of all bytes in it
+    FURTHEST = 6         # bytes of the longest match
 
 
 cdef bint saturation_helps(const Regex* rx, node_t node, uint32_t most) noexcept nogil:
@@ -145,6 +146,39 @@ cdef uint32_t _shortest(Regex* rx, node_t node, uint32_t depth) noexcept nogil:
     else:
         total = FAR
     return _kept(rx, SHORTEST, node, <uint32_t>min(total, <uint64_t>FAR))
+
+
+cdef uint32_t _furthest(Regex* rx, node_t node, uint32_t depth) noexcept nogil:
+    """Bytes of the longest match, or more; FAR where there is none or that is not known."""
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef uint32_t kind = words[0], i, known
+    cdef uint64_t total = 0
+    if node == EPSILON or node == EMPTY:
+        return 0
+    if kind == BYTES_KIND:
+        return 1
+    if kind == LITERAL_KIND:
+        return words[2]
+    if depth > DEEPEST or rx.info[node].flags & HARD:
+        return FAR
+    known = map_get(&rx.lengths, FURTHEST, node)
+    if known != NONE:
+        return known
+    if kind == CONCAT_KIND:
+        known = node
+        while words[0] == CONCAT_KIND:
+            total += _furthest(rx, words[1], depth + 1)
+            known = words[2]
+            words = regex_words(rx, known)
+        total += _furthest(rx, known, depth + 1)
+    elif kind == ALT_KIND:
+        for i in range(1, rx.nodes.entries[node].length):
+            total = max(total, <uint64_t>_furthest(rx, words[i], depth + 1))
+    elif kind == REPEAT_KIND:
+        total = FAR if words[3] == NONE else <uint64_t>words[3] * _furthest(rx, words[1], depth + 1)
+    else:
+        total = FAR
+    return _kept(rx, FURTHEST, node, <uint32_t>min(total, <uint64_t>FAR))
 
 
 cdef uint32_t _way_out(Regex* rx, node_t node, uint32_t depth) noexcept nogil:
@@ -433,6 +467,77 @@ cdef node_t _counted_part(Regex* rx, node_t node, node_t counter) noexcept nogil
     return regex_repeat(rx, body, low, high)
 
 
+cdef bint _has_apart(Regex* rx, node_t body, const uint64_t* others) noexcept nogil:
+    """Whether ``body`` matches some byte by whose class none of ``others`` begins."""
+    cdef const uint64_t* first = regex_first(rx, body)
+    cdef uint32_t i
+    for i in range(rx.class_count):
+        if first != NULL and class_is_in(first, i) and not class_is_in(others, i) \
+                and regex_nullable(rx, regex_derive(rx, body, i)):
+            return True
+    return False
+
+
+cdef node_t _but_for_some(Regex* rx, node_t node, uint32_t most) noexcept nogil:
+    """What stands for ``h C{low,high} & ~F & ~(k x{..})``, as names are that are none of some
+    others and not of some form: the same without bounds; EMPTY for another shape.
+
+    It lives, and so does what stands for it, as long as ``h C*`` does: F is finite, and some
+    character of C alone, often enough, is in no ``k x{..}``, since no x begins with it.
+    """
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef const uint32_t* inner
+    cdef const uint64_t* first
+    cdef uint32_t i, k, length = rx.nodes.entries[node].length, low = 0, high = 0
+    cdef uint64_t longest = 0, need
+    cdef uint64_t others[4]
+    cdef node_t part = EMPTY, rest = EPSILON, body = EMPTY
+    cdef size_t base = rx.stack.size
+    cdef bint apart = False
+    memset(others, 0, sizeof(others))
+    for i in range(1, length):
+        inner = regex_words(rx, words[i])
+        if inner[0] != NOT_KIND:
+            if part != EMPTY or rx.info[words[i]].flags & HARD:
+                return EMPTY
+            part = words[i]
+            continue
+        need = _furthest(rx, inner[1], 0)
+        if need >= FAR or regex_saturate(rx, inner[1], most) != inner[1]:
+            # It will not be finite, or is not.
+            if not _is_counter(rx, inner[1], &rest, &body, &low, &high):
+                return EMPTY
+            need = <uint64_t>_furthest(rx, rest, 0) + _furthest(rx, body, 0)
+            first = regex_first(rx, body)
+            if first == NULL:
+                return EMPTY
+            for k in range(4):
+                others[k] |= first[k]
+            apart = True
+        if need >= FAR:
+            return EMPTY
+        longest += need
+    if part == EMPTY or not _is_counter(rx, part, &rest, &body, &low, &high) \
+            or regex_nullable(rx, body) or high <= most + longest + 1 \
+            or (apart and not _has_apart(rx, body, others)):
+        return EMPTY
+    part = regex_concat(rx, regex_saturate(rx, rest, most), regex_saturate(
+        rx, regex_repeat(rx, body, low, NONE), most
+    ))
+    for i in range(1, length):
+        inner = regex_words(rx, words[i])
+        if inner[0] == NOT_KIND and words_push(
+            &rx.stack, regex_not(rx, regex_saturate(rx, inner[1], most))
+        ) < 0:
+            fault_set(rx.fault, FAULT_MEMORY)
+    if words_push(&rx.stack, part) < 0:
+        fault_set(rx.fault, FAULT_MEMORY)
+    if rx.fault.code:
+        rx.stack.size = base
+        return EMPTY
+    return regex_and(rx, base)
+
+
 cdef node_t _saturate_and(Regex* rx, node_t node, uint32_t most) noexcept nogil:
     """What stands for an intersection: the one part that says all, or ``node`` itself."""
     cdef const uint32_t* words = regex_words(rx, node)
@@ -440,6 +545,9 @@ cdef node_t _saturate_and(Regex* rx, node_t node, uint32_t most) noexcept nogil:
     cdef node_t part, result
     if not rx.through_and:
         return node
+    result = _but_for_some(rx, node, most)
+    if result != EMPTY or rx.fault.code:
+        return node if rx.fault.code else result
     for i in range(1, length):
         if rx.info[words[i]].flags & HARD:
             return node

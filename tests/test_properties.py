@@ -183,6 +183,11 @@ def _without(*texts: bytes) -> Regex:
     return sequence(b'"', both(star(_JSON_CHAR), Complement(either(*texts))), b'"')
 
 
+def _others(*names: Regex, item: Regex = _JSON_CHAR, high: int | None = None) -> Regex:
+    """A string that is none of ``names``."""
+    return sequence(b'"', both(Repeat(item, 0, high), *map(Complement, names)), b'"')
+
+
 LOOPS = {
     "json strings": _of([JSON_STRING], [JSON_STRING, Literal(b":"), NUMBER], skip=_SPACE),
     "bounded strings": _of([_bounded(0, 3), _COMMA], [_bounded(2, 2), Literal(b";")]),
@@ -239,6 +244,19 @@ LOOPS = {
     "pairs of a least length": _of([_limited(3, 60, star(Literal(b"ab")))], [_COMMA]),
     "words and pairs of a least length": _of(
         [_limited(4, 70, plus(sequence(b" ", plus(Literal(b"ab")))))], [_COMMA]
+    ),
+    "names of another form than some": _of(
+        [Literal(b'"ab"'), _COMMA],
+        [_others(Repeat(_LETTER, 1, 60), Literal(b"ab"), Literal(b"n1"))],
+        [_others(Literal(b"ab"), item=_LETTER, high=60), Literal(b":")],
+    ),
+    "names of no form": _of(
+        [_others(sequence(b"/", Repeat(_LETTER, 0, 70)), sequence(b"a", star(_ASCII))), _COMMA]
+    ),
+    "names longer than some form": _of([_others(Repeat(_JSON_CHAR, 1, 60))], [_COMMA]),
+    "short names but for some": _of(
+        [_others(either(b"ab", b"abnab"), item=_LETTER, high=9), _COMMA],
+        [_others(Repeat(_LETTER, 1, 3), Literal(b"nn"), item=_LETTER, high=7), Literal(b":")],
     ),
     "lengths that a pattern leaves out": _of(
         [_limited(60, 90, either(star(Repeat(Literal(b"b"), 50, 50)), plus(Literal(b"n"))))],
