@@ -27,7 +27,8 @@ cdef int classes_longer(TablePool* pool, uint32_t characters, uint64_t* bits) no
 cdef uint32_t classes_nodes(const TablePool* pool, const uint64_t* bytes) noexcept nogil
 cdef bint classes_are_few(const TablePool* pool, const uint64_t* bytes) noexcept nogil
 cdef bint classes_places(
-    TablePool* pool, const Table* table, const uint64_t* bytes, uint32_t characters, Words* places
+    TablePool* pool, const Table* table, const uint64_t* bytes, uint32_t characters, size_t most,
+    Words* places
 ) noexcept nogil
 cdef int classes_window(
     TablePool* pool, const Table* table, uint32_t high, uint64_t* bits

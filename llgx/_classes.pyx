@@ -28,7 +28,9 @@ from llgx._lexer cimport (
     FIRST_LEAD, LEAD_COUNT, LoopKey, key_takes, utf8_lead, utf8_next,
 )
 from llgx._memory cimport NONE, Words, lowest_bit, words_free, words_push
-from llgx._trie cimport Classes, Table, TablePool, Trie, child_byte, child_node, string_key
+from llgx._trie cimport (
+    Classes, Table, TablePool, Trie, child_byte, child_node, string_key, tokens_end,
+)
 
 cdef enum:
     ILL_FORMED = 0xFF    # of a node: no character goes on as its bytes do
@@ -45,6 +47,8 @@ cdef void classes_free(TablePool* pool) noexcept nogil:
         free(classes.holding[i])
     for i in range(LEAD_COUNT):
         free(classes.beyond[i])
+    for i in range(128):
+        free(classes.beginning[i])
     if classes.windows != NULL:
         for i in range(classes.longest + 1):
             free(classes.windows[i])
@@ -203,7 +207,7 @@ cdef int _list_whole(
 ) noexcept nogil:
     """List the tokens that stay in the loop by their number of characters; -1 when memory is
     out."""
-    cdef uint32_t i, token, place
+    cdef uint32_t i, token, place, length
     cdef uint64_t word
     cdef uint32_t* at
     table.whole = <uint32_t*>malloc((count + 1) * sizeof(uint32_t))
@@ -218,11 +222,12 @@ cdef int _list_whole(
             while word:
                 token = 64 * i + lowest_bit(word)
                 word &= word - 1
+                length = classes.characters[token] - (table.root != 0)
                 if place == 0:
-                    at[classes.characters[token] + 2] += 1
+                    at[length + 2] += 1
                 else:
-                    table.whole[at[classes.characters[token] + 1]] = token
-                    at[classes.characters[token] + 1] += 1
+                    table.whole[at[length + 1]] = token
+                    at[length + 1] += 1
         if place == 0:
             for i in range(2, table.longest + 3):
                 at[i] += at[i - 1]
@@ -273,7 +278,7 @@ cdef int _set_longest(TablePool* pool, Table* table) noexcept nogil:
             low = middle + 1
         else:
             high = middle
-    table.longest = low
+    table.longest = low - (table.root != 0)
     return 0
 
 
@@ -372,16 +377,69 @@ cdef int classes_longer(TablePool* pool, uint32_t characters, uint64_t* bits) no
     return 0
 
 
+cdef const uint64_t* _beginning(TablePool* pool, uint32_t root, uint32_t byte) noexcept nogil:
+    """The tokens below a child of the main trie's root, whose byte it is, made once; NULL when
+    memory is out. Lock held."""
+    cdef Classes* classes = pool.classes
+    cdef uint32_t i, token
+    if classes.beginning[byte] == NULL:
+        classes.beginning[byte] = <uint64_t*>calloc(pool.words + 1, sizeof(uint64_t))
+        if classes.beginning[byte] == NULL:
+            return NULL
+        pool.bytes += 8 * <size_t>pool.words
+        for i in range(pool.trie.nodes[root + 1].tokens_at, tokens_end(&pool.trie, root)):
+            token = pool.trie.tokens[i]
+            classes.beginning[byte][token >> 6] |= <uint64_t>1 << (token & 63)
+    return classes.beginning[byte]
+
+
+cdef int _fill_below(
+    TablePool* pool, uint32_t root, const LoopKey* key, uint64_t* bits
+) noexcept nogil:
+    """Fill ``bits`` with the tokens below a child of the main trie's root that go on from it with
+    characters of a class; 1 where its byte is not ASCII, -1 when memory is out. Lock held."""
+    cdef const Classes* classes = pool.classes
+    cdef const Trie* trie = &pool.trie
+    cdef uint32_t byte = classes.up[root] & 0xFF, i, j, node, token
+    cdef const uint64_t* below
+    cdef LoopKey wider = key[0]
+    if byte >= 0x80 or classes.up[root] >> 8:
+        return 1
+    wider.ascii[byte >> 6] |= <uint64_t>1 << (byte & 63)
+    below = _beginning(pool, root, byte)
+    if below == NULL or _fill_class(pool, &wider, bits) < 0:
+        return -1
+    for i in range(pool.words):
+        bits[i] &= below[i]
+    if key_takes(key, <uint8_t>byte):
+        return 0
+    for i in range(classes.nodes_at[byte], classes.nodes_at[byte + 1]):
+        node = classes.nodes[i]
+        if node <= root or node >= trie.nodes[root].end:
+            continue
+        for j in range(trie.nodes[node].tokens_at, tokens_end(trie, node)):
+            token = trie.tokens[j]
+            bits[token >> 6] &= ~(<uint64_t>1 << (token & 63))
+    return 0
+
+
 cdef int classes_table(TablePool* pool, Table* table, const LoopKey* key) noexcept nogil:
-    """Fill a table of the main trie from its root: bits, longest, and short lists. 1 where that
-    cannot be done by bitsets, -1 when memory is out. Lock held."""
+    """Fill a table of the main trie from its root, or from a child of it: bits, longest, and short
+    lists. 1 where that cannot be done by bitsets, -1 when memory is out. Lock held."""
     cdef Classes* classes
     cdef uint32_t i, count = 0
+    cdef int status
     if key.bytes:
         return 1
     classes = _classes_of(pool)
-    if classes == NULL or _fill_class(pool, key, table.bits) < 0:
+    if classes == NULL:
         return -1
+    if table.root:
+        status = _fill_below(pool, table.root, key, table.bits)
+    else:
+        status = _fill_class(pool, key, table.bits)
+    if status:
+        return status
     for i in range(pool.words):
         count += ones(table.bits[i])
     if count and _set_longest(pool, table) < 0:
@@ -399,8 +457,11 @@ cdef int classes_window(
 ) noexcept nogil:
     """Fill ``bits`` with the tokens of a table made by ``classes_table`` that need at most
     ``high`` characters; -1 when memory is out. Lock held."""
-    cdef const uint64_t* window = _window(pool, high)
     cdef uint32_t i
+    cdef const uint64_t* window
+    if table.root:
+        high = min(high + 1, pool.classes.longest)
+    window = _window(pool, high)
     if window == NULL:
         return -1
     for i in range(pool.words):
@@ -411,13 +472,13 @@ cdef int classes_window(
 # --------------------------------------------------------------------------- what leaves a loop
 
 cdef uint32_t _characters_above(
-    const Classes* classes, const LoopKey* key, uint32_t node, uint32_t most
+    const Classes* classes, const LoopKey* key, uint32_t root, uint32_t node, uint32_t most
 ) noexcept nogil:
-    """The characters above a node that comes after whole ones, if all of them are in the loop and
-    they are no more than ``most``; else 0."""
+    """The characters between ``root`` and a node below it that comes after whole ones, if all of
+    them are in the loop and they are no more than ``most``; else 0."""
     cdef uint32_t count = 0, byte
     node = classes.up[node] >> 8
-    while node:
+    while node != root:
         byte = classes.up[node] & 0xFF
         # (The bytes between are inside a character, which its first one stands for.)
         if (byte < 0x80 or byte >= FIRST_LEAD) and not key_takes(key, <uint8_t>byte):
@@ -448,27 +509,30 @@ cdef bint classes_are_few(const TablePool* pool, const uint64_t* bytes) noexcept
 
 
 cdef bint classes_places(
-    TablePool* pool, const Table* table, const uint64_t* bytes, uint32_t characters, Words* places
+    TablePool* pool, const Table* table, const uint64_t* bytes, uint32_t characters, size_t most,
+    Words* places
 ) noexcept nogil:
     """Append (node, its byte, characters before it) where one of ``bytes`` (4 words) comes after so
     many characters of the loop, or, NONE, after any number, where it leaves it; False, and nothing
-    appended, where a walk has to tell. Lock held."""
+    appended, where a walk has to tell or there are more than ``most``. Lock held."""
     cdef Classes* classes = pool.classes
     cdef uint32_t byte, i, node, count
     cdef size_t before = places.size
-    if table.trie != &pool.trie or table.root or table.key.bytes \
-            or not classes_are_few(pool, bytes):
+    if table.trie != &pool.trie or table.key.bytes or not classes_are_few(pool, bytes) \
+            or classes.up[table.root] >> 8:
         return False
     for byte in range(256):
         if not (bytes[byte >> 6] >> (byte & 63)) & 1:
             continue
         for i in range(classes.nodes_at[byte], classes.nodes_at[byte + 1]):
             node = classes.nodes[i]
-            count = _characters_above(classes, &table.key, node, characters)
+            if table.root and (node <= table.root or node >= pool.trie.nodes[table.root].end):
+                continue
+            count = _characters_above(classes, &table.key, table.root, node, characters)
             if count == 0 or (characters != NONE and count < characters):
                 continue
-            if words_push(places, node) < 0 or words_push(places, byte) < 0 \
-                    or words_push(places, count) < 0:
+            if places.size - before >= 3 * most or words_push(places, node) < 0 \
+                    or words_push(places, byte) < 0 or words_push(places, count) < 0:
                 places.size = before
                 return False
     return True

@@ -13,19 +13,20 @@ Those places are *pits*: a second dot in a row, the last character that a counte
 word that may not be there. A token that falls into one has more characters than the shortest way
 there, and holds the bytes that all ways there go through; bitsets of tokens by byte and by number
 of characters say which these are. A byte whose pits leave too many tokens is taken out of the
-class.
+class. Where all states are dead after so many characters, as of a word of at most eight letters,
+longer tokens are not in the base at all.
 
 Invariant: as in ``_inside``, base, tokens and boundaries stand for each token exactly once. No
 state among those of the class ends a lexeme, so that a token which dies there has no boundary.
 
-Cost: the states within a horizon of 16 or 24 characters, up to ``MOST_STATES``, by each byte class; some ten
-passes over bitsets; then one path for each token that is read. A walk of the vocabulary, which it
+Cost: the states within a horizon of 16 or 24 characters, up to ``MOST_STATES``, by each byte class;
+some ten passes over bitsets; then one path for each token that is read. A walk of the vocabulary, which it
 stands for, takes two milliseconds.
 """
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from cpython.pythread cimport WAIT_LOCK, PyThread_acquire_lock, PyThread_release_lock
 
@@ -41,7 +42,9 @@ from llgx._memory cimport (
     FAULT_MEMORY, NONE, Words, fault_set, lowest_bit, words_free,
 )
 from llgx._regex cimport class_is_in
-from llgx._trie cimport Classes, Table, TablePool, Trie, child_byte, child_node
+from llgx._trie cimport (
+    Classes, Table, TablePool, Trie, child_byte, child_node, table_window,
+)
 
 cdef enum:
     HORIZON = 16         # characters up to which states are looked at; longer tokens are read,
@@ -52,29 +55,36 @@ cdef enum:
     MOST_EDGES = 4096    # and the steps between them
     MOST_PITS = 512
     MOST_INNER = 32      # states inside of characters that follow one of them
-    MOST_READ = 1200     # tokens that are read for a pit, or for all that is behind the horizon
+    MOST_READ = 6000     # tokens that are read for a pit, or for all that is behind the horizon,
+    LEAST_READ = 1200    # for a state with a loop one for so many exits, and at least so many
+    READ_PART = 8
     MOST_PLACES = 4000   # at which tokens leave the class
     ROUNDS = 6           # times that a class is made smaller
     SMALL_CLASS = 4      # bytes of a byte class that a token is asked for
+    MOST_OF = 7          # parts to one by which a class leaves nothing to a wider one
     WORTH = 10           # the part of the trie that has to begin with a class: one of so many
 
 cdef struct Closure:
     LoopKey key
     uint32_t most                    # lexer states that there may be in the end
     uint32_t most_places             # where tokens may leave the class
+    uint32_t most_read               # tokens for a pit
     uint32_t horizon                 # one of the two
+    uint32_t furthest                # characters after which all states are dead, or NONE
     uint32_t count
     state_t states[MOST_STATES]
     uint8_t depth[MOST_STATES]       # characters of the shortest way to it
     uint16_t entered[MOST_STATES]    # its last byte class, or NOTHING: a character beyond ASCII
     uint64_t need[MOST_STATES][4]    # the byte classes that all ways to it go through
+    bint goes_on[MOST_STATES]        # most characters of the class may follow
     uint32_t edge_count
     uint8_t source[MOST_EDGES]
     uint8_t target[MOST_EDGES]
     uint16_t by[MOST_EDGES]          # byte class, or NOTHING
     uint32_t pit_count
-    uint8_t pit_at[MOST_PITS]        # a state
-    uint8_t pit_by[MOST_PITS]        # and a byte class that is dead there
+    uint8_t pit_at[MOST_PITS]        # a state,
+    uint16_t pit_by[MOST_PITS]       # and a byte class that is dead there, NOTHING: some leads,
+                                     # MOST: most of the class
     uint8_t sizes[256]               # by byte class: its bytes, or SMALL_CLASS + 1
     uint32_t inner_count             # states inside of characters that follow the one at hand
     state_t inner_state[MOST_INNER]
@@ -82,20 +92,23 @@ cdef struct Closure:
 
 cdef enum:
     NOTHING = 0xFFFF
+    MOST = 0xFFFE
 
 
 cdef inline bint _has(const LoopKey* key, uint32_t byte) noexcept nogil:
     return (key.ascii[byte >> 6] >> (byte & 63)) & 1
 
 
-cdef bint _is_worth(const Engine* engine, const LoopKey* key, uint32_t part) noexcept nogil:
-    """Whether one of ``part`` nodes of the trie begins with a byte of the class, ASCII."""
+cdef bint _is_worth(
+    const Engine* engine, const LoopKey* key, uint32_t parts, uint32_t part
+) noexcept nogil:
+    """Whether ``parts`` of ``part`` nodes of the trie begin with a byte of the class, ASCII."""
     cdef const Trie* trie = &engine.pool.trie
     cdef uint32_t i, weight = 0
     for i in range(trie.nodes[0].children, trie.nodes[1].children):
         if child_byte(trie, i) < 0x80 and _has(key, child_byte(trie, i)):
             weight += trie.nodes[child_node(trie, i)].end - child_node(trie, i)
-    return weight >= trie.count // part
+    return weight >= parts * (trie.count // part)
 
 
 cdef void _drop_class(Engine* engine, LoopKey* key, uint32_t byte_class) noexcept nogil:
@@ -103,6 +116,37 @@ cdef void _drop_class(Engine* engine, LoopKey* key, uint32_t byte_class) noexcep
     for byte in range(128):
         if engine.lexer.rx.classes[byte] == byte_class:
             key.ascii[byte >> 6] &= ~(<uint64_t>1 << (byte & 63))
+
+
+cdef void _drop_entered(Engine* engine, Closure* closure, uint32_t place) noexcept nogil:
+    """Take out of the class what led to one of the states."""
+    if closure.entered[place] == NOTHING:
+        closure.key.leads = 0
+    else:
+        _drop_class(engine, &closure.key, closure.entered[place])
+
+
+cdef bint _is_taken(
+    const Engine* engine, const LoopKey* key, uint32_t byte_class
+) noexcept nogil:
+    cdef uint32_t byte
+    for byte in range(128):
+        if engine.lexer.rx.classes[byte] == byte_class and _has(key, byte):
+            return True
+    return False
+
+
+cdef bint _add_pit(Closure* closure, uint32_t place, uint32_t by) noexcept nogil:
+    """Note what is dead in a state, once; False where there are too many pits."""
+    cdef uint32_t last = closure.pit_count - 1
+    if closure.pit_count and closure.pit_at[last] == place and closure.pit_by[last] == by:
+        return True
+    if closure.pit_count == MOST_PITS:
+        return False
+    closure.pit_at[closure.pit_count] = <uint8_t>place
+    closure.pit_by[closure.pit_count] = <uint16_t>by
+    closure.pit_count += 1
+    return True
 
 
 cdef bint _arrive(
@@ -118,6 +162,7 @@ cdef bint _arrive(
         closure.count += 1
         closure.states[i] = state
         closure.entered[i] = <uint16_t>byte_class
+        closure.goes_on[i] = True
         closure.depth[i] = <uint8_t>(closure.depth[source] + 1)
         for k in range(4):
             closure.need[i][k] = closure.need[source][k]
@@ -187,7 +232,10 @@ cdef bint _close(Engine* engine, Closure* closure, state_t state, bint* smaller)
         if engine.lexer.states[here].accept != NO_SET or engine.fault.code \
                 or engine.lexer.vectors.count > closure.most:
             return False
-        if closure.depth[i] == closure.horizon:
+        if closure.depth[i] == closure.horizon or (
+            closure.entered[i] != NOTHING and i
+            and not _is_taken(engine, &closure.key, closure.entered[i])
+        ):
             i += 1
             continue
         memset(seen, 0, sizeof(seen))
@@ -197,16 +245,15 @@ cdef bint _close(Engine* engine, Closure* closure, state_t state, bint* smaller)
             if _has(&closure.key, byte):
                 taken += 1
                 dead += lexer_step(&engine.lexer, here, <uint8_t>byte) == DEAD
-        if 2 * dead > taken and i:
+        if 2 * dead > taken and dead < taken and closure.depth[i] == 1:
             # An escape, say: what leads here is not of the class.
-            byte_class = closure.entered[i]
-            if byte_class == NOTHING:
-                closure.key.leads = 0
-            else:
-                _drop_class(engine, &closure.key, byte_class)
+            _drop_entered(engine, closure, i)
             smaller[0] = True
             i += 1
             continue
+        closure.goes_on[i] = i == 0 or 2 * dead <= taken
+        if not closure.goes_on[i] and not _add_pit(closure, i, MOST):
+            return False
         for byte in range(128):
             byte_class = engine.lexer.rx.classes[byte]
             if not _has(&closure.key, byte) or class_is_in(seen, byte_class):
@@ -214,11 +261,8 @@ cdef bint _close(Engine* engine, Closure* closure, state_t state, bint* smaller)
             seen[byte_class >> 6] |= <uint64_t>1 << (byte_class & 63)
             target = lexer_step(&engine.lexer, here, <uint8_t>byte)
             if target == DEAD:
-                if closure.pit_count == MOST_PITS:
+                if closure.goes_on[i] and not _add_pit(closure, i, byte_class):
                     return False
-                closure.pit_at[closure.pit_count] = <uint8_t>i
-                closure.pit_by[closure.pit_count] = <uint8_t>byte_class
-                closure.pit_count += 1
             elif engine.lexer.states[target].eager != NO_SET:
                 _drop_class(engine, &closure.key, byte_class)
                 smaller[0] = True
@@ -230,7 +274,10 @@ cdef bint _close(Engine* engine, Closure* closure, state_t state, bint* smaller)
                 continue
             byte = FIRST_LEAD + lead
             target = lexer_step(&engine.lexer, here, <uint8_t>byte)
-            if not _takes_all(engine, closure, i, utf8_lead(<uint8_t>byte), target):
+            if target == DEAD:
+                if closure.goes_on[i] and not _add_pit(closure, i, NOTHING):
+                    return False
+            elif not _takes_all(engine, closure, i, utf8_lead(<uint8_t>byte), target):
                 if closure.count == MOST_STATES or closure.edge_count == MOST_EDGES:
                     return False
                 closure.key.leads &= ~(<uint64_t>1 << lead)
@@ -249,17 +296,38 @@ cdef bint _close(Engine* engine, Closure* closure, state_t state, bint* smaller)
                 if closure.need[closure.target[i]][k] & ~seen[k]:
                     closure.need[closure.target[i]][k] &= seen[k]
                     changed = True
+    closure.furthest = _longest_way(closure)
+    if closure.furthest == NONE:
+        for i in range(1, closure.count):
+            if not closure.goes_on[i] and closure.depth[i] < closure.horizon:
+                _drop_entered(engine, closure, i)
+                smaller[0] = True
     return engine.fault.code == 0
 
 
-cdef bint _is_taken(
-    const Engine* engine, const LoopKey* key, uint32_t byte_class
-) noexcept nogil:
-    cdef uint32_t byte
-    for byte in range(128):
-        if engine.lexer.rx.classes[byte] == byte_class and _has(key, byte):
-            return True
-    return False
+cdef uint32_t _longest_way(const Closure* closure) noexcept nogil:
+    """How many characters of the class there may be before all states are dead; NONE where there
+    may be any number, or that is behind the horizon."""
+    cdef uint32_t i, longest = 0
+    cdef uint8_t ways[MOST_STATES]
+    cdef bint changed = True
+    memset(ways, 0, sizeof(ways))
+    for i in range(closure.count):
+        if closure.depth[i] == closure.horizon:
+            return NONE
+    for i in range(closure.edge_count):
+        if closure.source[i] == closure.target[i]:
+            return NONE
+    while changed:
+        changed = False
+        for i in range(closure.edge_count):
+            if ways[closure.target[i]] <= ways[closure.source[i]]:
+                ways[closure.target[i]] = <uint8_t>(ways[closure.source[i]] + 1)
+                if ways[closure.target[i]] >= closure.count:
+                    return NONE  # a circle
+                longest = max(longest, <uint32_t>ways[closure.target[i]])
+                changed = True
+    return longest
 
 
 cdef bint _keep_holders(
@@ -286,17 +354,19 @@ cdef bint _keep_holders(
     return True
 
 
-cdef uint32_t _join(uint64_t* all, const uint64_t* more, uint32_t words) noexcept nogil:
-    """Add tokens that are to be read, if they are not too many; how many they are."""
+cdef bint _join(
+    const Closure* closure, uint64_t* all, const uint64_t* more, uint32_t words
+) noexcept nogil:
+    """Add tokens that are to be read; False where they are too many."""
     cdef uint32_t i, count = 0
     for i in range(words):
         if more[i] & ~all[i]:
             count += ones(more[i] & ~all[i])
-            if count > MOST_READ:
-                return count
+            if count > closure.most_read:
+                return False
     for i in range(words):
         all[i] |= more[i]
-    return count
+    return True
 
 
 cdef int _read_pits(
@@ -313,6 +383,13 @@ cdef int _read_pits(
     memset(read, 0, engine.words * sizeof(uint64_t))
     if classes_within(engine.pool, &closure.key, within) < 0:
         return -1
+    if closure.furthest != NONE:
+        # Longer tokens of the class are not in the base.
+        memcpy(scratch, within, engine.words * sizeof(uint64_t))
+        if classes_longer(engine.pool, closure.furthest, scratch) < 0:
+            return -1
+        for k in range(engine.words):
+            within[k] &= ~scratch[k]
     for i in range(closure.count):
         behind = behind or closure.depth[i] == closure.horizon
     if behind:
@@ -320,7 +397,7 @@ cdef int _read_pits(
             scratch[i] = within[i]
         if classes_longer(engine.pool, closure.horizon, scratch) < 0:
             return -1
-        if _join(read, scratch, engine.words) > MOST_READ:
+        if not _join(closure, read, scratch, engine.words):
             if closure.horizon == FAR_HORIZON:
                 return 1
             closure.horizon = FAR_HORIZON
@@ -339,16 +416,28 @@ cdef int _read_pits(
                 while needed:
                     _keep_holders(engine, closure, 64 * k + lowest_bit(needed), arriving)
                     needed &= needed - 1
-            all_read = _join(read, arriving, engine.words) <= MOST_READ
+            all_read = _join(closure, read, arriving, engine.words)
         if all_read:
             continue
         byte_class = closure.pit_by[i]
+        if byte_class == MOST:
+            _drop_entered(engine, closure, at)
+            smaller[0] = True
+            continue
+        if byte_class == NOTHING:
+            for k in range(LEAD_COUNT):
+                if (closure.key.leads >> k) & 1 and lexer_step(
+                    &engine.lexer, closure.states[at], <uint8_t>(FIRST_LEAD + k)
+                ) == DEAD:
+                    closure.key.leads &= ~(<uint64_t>1 << k)
+                    smaller[0] = True
+            continue
         if not _is_taken(engine, &closure.key, byte_class):
             continue
         for k in range(engine.words):
             scratch[k] = arriving[k]
         if not _keep_holders(engine, closure, byte_class, scratch) \
-                or _join(read, scratch, engine.words) > MOST_READ:
+                or not _join(closure, read, scratch, engine.words):
             _drop_class(engine, &closure.key, byte_class)
             smaller[0] = True
     return 0
@@ -375,7 +464,7 @@ cdef bint _find(
                 return False
         if not smaller:
             return True
-        if not _is_worth(engine, &closure.key, WORTH):
+        if not _is_worth(engine, &closure.key, 1, WORTH):
             return False
     return False
 
@@ -424,7 +513,7 @@ cdef bint _begin(
         if j == best or (wide and weight[j] >= engine.heavy):
             more = more or j != best
             closure.key.ascii[byte >> 6] |= <uint64_t>1 << (byte & 63)
-    return (more or not wide) and _is_worth(engine, &closure.key, WORTH)
+    return (more or not wide) and _is_worth(engine, &closure.key, 1, WORTH)
 
 
 cdef inline bint _lives(const Engine* engine, uint32_t byte, state_t target) noexcept nogil:
@@ -499,7 +588,7 @@ cdef bint closed_explore(
     if engine.pool.longest > LONGEST_PATH or engine.lexer.states[state].accept != NO_SET:
         return False
     wide = not _begin(engine, &closure, state, targets, False) \
-        or not _is_worth(engine, &closure.key, 2)
+        or not _is_worth(engine, &closure.key, MOST_OF, MOST_OF + 1)
     if wide and not _begin(engine, &closure, state, targets, True):
         wide = False
         if not _begin(engine, &closure, state, targets, False):
@@ -518,6 +607,7 @@ cdef bint closed_explore(
         <uint32_t>MOST_NEW, max(<uint32_t>MOST_NEW // 8, exits // NEW_PART)
     )
     closure.horizon = HORIZON
+    closure.most_read = min(<uint32_t>MOST_READ, max(<uint32_t>LEAST_READ, exits // READ_PART))
     closure.most_places = min(<uint32_t>MOST_PLACES, max(<uint32_t>MOST_PLACES, exits) // 4)
     read = within + engine.words
     scratch = read + engine.words
@@ -561,22 +651,25 @@ cdef bint _fill(
     if engine.fault.code:
         return False
     PyThread_acquire_lock(pool.lock, WAIT_LOCK)
-    few = classes_places(pool, table, leaving, NONE, &places) \
-        and places.size <= 3 * <size_t>closure.most_places
+    few = classes_places(pool, table, leaving, NONE, closure.most_places, &places)
     PyThread_release_lock(pool.lock)
     if not few:
         words_free(&places)
         return False
     memset(base, 0, sizeof(Base))
     base.table = table
-    base.bits = table.bits
+    base.bits = table_window(pool, table, closure.furthest)
+    if base.bits == NULL:
+        fault_set(&engine.fault, FAULT_MEMORY)
+        words_free(&places)
+        return False
     base.whole = NONE
     base.endless = True
     base.left = NONE
     base.over = NONE
     base.removed = <uint32_t>engine.removed.size
     for i in range(engine.words):
-        left = read[i] & table.bits[i]
+        left = read[i] & base.bits[i]
         while left and living and not engine.fault.code:
             living = _read(engine, state, 64 * i + lowest_bit(left))
             left &= left - 1

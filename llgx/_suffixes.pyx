@@ -277,7 +277,7 @@ cdef int _list_places(
     characters of the loop, NONE: after those that a token has there before it leaves the loop. -1
     when memory is out. Lock held."""
     cdef uint32_t i, byte
-    if table.leaving == NULL and classes_places(pool, table, bytes, characters, places):
+    if table.leaving == NULL and classes_places(pool, table, bytes, characters, NONE, places):
         return 0
     if characters != NONE:
         return _walk_places(table, bytes, characters, places)

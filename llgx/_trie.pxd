@@ -141,6 +141,7 @@ cdef struct Classes:     # see ``_classes.pyx``
     uint64_t* holding[256]  # 128 + b: the tokens that hold byte b; below, n: those of 2n and 2n + 1
                          # together, NULL until asked for
     uint64_t* beyond[LEAD_COUNT]  # by byte: those that hold a character which begins with it
+    uint64_t* beginning[128]  # by byte: those that begin with it; NULL until asked for
     uint64_t* well_formed  # tokens of whole characters, but for the last one
     uint64_t* ascii
     uint16_t* characters # by token: characters, begun ones included

@@ -222,7 +222,7 @@ cdef Table* _table_build(
     table.key = key[0]
     table.root = root
     table.bits = <uint64_t*>calloc(words + 1, sizeof(uint64_t))
-    if table.bits != NULL and trie == &pool.trie and root == 0:
+    if table.bits != NULL and trie == &pool.trie:
         status = classes_table(pool, table, key)
         if status <= 0:
             if status < 0:

@@ -352,9 +352,11 @@ def test_tables_of_classes_say_what_walks_say(seed: int, real: TokenSet) -> None
     low = rng.choice((0, 0, 2))
     high = rng.choice((None, None, 3, 40))
     end = bytes(b for b in range(0x80) if b not in kept)[:2]
-    item = sequence(b"<", Repeat(member, low, high), strategies.byte_set(end))
+    # Many tokens begin with a space or an s: what follows it is a table of its own.
+    first = (b"<", b" ", b"s")[seed % 3]
+    item = sequence(first, Repeat(member, low, high), strategies.byte_set(end))
     grammar = llgx.Grammar.from_ir(_of([item]))
-    text = b"<" + "".join(rng.choices(kept.decode(), k=low + 1)).encode()
+    text = first + "".join(rng.choices(kept.decode(), k=low + 1)).encode()
     matchers = [
         llgx.Matcher(grammar.compile(vocabulary, shortcuts=llgx.Shortcuts(difference_masks=on)))
         for on in (True, False)
