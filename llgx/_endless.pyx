@@ -11,7 +11,8 @@ a JSON string (``classes_exits``); they are read one by one, from the root.
 Both are decided by the shape of the regexes: some part of the state begins with "any characters",
 so that after any of them it is there again, and nothing in the state matches before a byte of
 another kind. A counter counts as "any" while a token cannot use it up, and for an intersection the
-part that comes again is looked into for emptiness, once.
+part that comes again is looked into for emptiness, once; beside it may stand that the text is none
+of finitely many.
 
 Invariant: as in ``_inside``, base, tokens and boundaries stand for each token exactly once.
 
@@ -32,9 +33,10 @@ from llgx._lexer cimport (
 )
 from llgx._memory cimport FAULT_MEMORY, NONE, fault_set, words_push
 from llgx._regex cimport (
-    ALT_KIND, AND_KIND, BYTES_KIND, CONCAT_KIND, EMPTY, HARD, LITERAL_KIND, REPEAT_KIND, Regex,
-    node_t, regex_and, regex_concat, regex_repeat, regex_words,
+    ALT_KIND, AND_KIND, ANY, BYTES_KIND, CONCAT_KIND, EMPTY, HARD, LITERAL_KIND, NOT_KIND,
+    REPEAT_KIND, Regex, node_t, regex_and, regex_concat, regex_repeat, regex_words,
 )
+from llgx._saturation cimport FAR, regex_furthest
 from llgx._trie cimport Table, Trie, string_key
 
 cdef enum:
@@ -84,7 +86,7 @@ cdef node_t _core(Engine* engine, node_t node, const LoopKey* key, uint32_t dept
     the class, as many as a token has; EMPTY where the shape does not show one."""
     cdef Regex* rx = &engine.lexer.rx
     cdef const uint32_t* words = regex_words(rx, node)
-    cdef uint32_t kind = words[0], i, length = rx.nodes.entries[node].length
+    cdef uint32_t kind = words[0], i, longest, length = rx.nodes.entries[node].length
     cdef size_t base = rx.stack.size
     cdef node_t part = EMPTY
     cdef LoopKey of_body
@@ -108,6 +110,10 @@ cdef node_t _core(Engine* engine, node_t node, const LoopKey* key, uint32_t dept
                 rx.stack.size = base
                 return EMPTY
         return regex_and(rx, base)
+    if kind == NOT_KIND:
+        # Of finitely many texts: what is longer than all of them is none of them.
+        longest = regex_furthest(rx, words[1], 0)
+        return EMPTY if longest >= FAR else regex_repeat(rx, ANY, longest + 1, NONE)
     if kind != REPEAT_KIND or not lexer_body(&engine.lexer, words[1], &of_body):
         return EMPTY
     if (key.leads & ~of_body.leads and not of_body.bytes) \

@@ -36,7 +36,6 @@ from llgx._regex cimport (
 )
 
 cdef enum:
-    FAR = 1 << 20        # bytes: more than any that are counted here
     DEEPEST = 100        # levels of the shape that are looked at
 
 cdef enum Asked:         # keys of ``Regex.lengths``
@@ -148,7 +147,7 @@ cdef uint32_t _shortest(Regex* rx, node_t node, uint32_t depth) noexcept nogil:
     return _kept(rx, SHORTEST, node, <uint32_t>min(total, <uint64_t>FAR))
 
 
-cdef uint32_t _furthest(Regex* rx, node_t node, uint32_t depth) noexcept nogil:
+cdef uint32_t regex_furthest(Regex* rx, node_t node, uint32_t depth) noexcept nogil:
     """Bytes of the longest match, or more; FAR where there is none or that is not known."""
     cdef const uint32_t* words = regex_words(rx, node)
     cdef uint32_t kind = words[0], i, known
@@ -167,15 +166,17 @@ cdef uint32_t _furthest(Regex* rx, node_t node, uint32_t depth) noexcept nogil:
     if kind == CONCAT_KIND:
         known = node
         while words[0] == CONCAT_KIND:
-            total += _furthest(rx, words[1], depth + 1)
+            total += regex_furthest(rx, words[1], depth + 1)
             known = words[2]
             words = regex_words(rx, known)
-        total += _furthest(rx, known, depth + 1)
+        total += regex_furthest(rx, known, depth + 1)
     elif kind == ALT_KIND:
         for i in range(1, rx.nodes.entries[node].length):
-            total = max(total, <uint64_t>_furthest(rx, words[i], depth + 1))
+            total = max(total, <uint64_t>regex_furthest(rx, words[i], depth + 1))
     elif kind == REPEAT_KIND:
-        total = FAR if words[3] == NONE else <uint64_t>words[3] * _furthest(rx, words[1], depth + 1)
+        total = FAR
+        if words[3] != NONE:
+            total = <uint64_t>words[3] * regex_furthest(rx, words[1], depth + 1)
     else:
         total = FAR
     return _kept(rx, FURTHEST, node, <uint32_t>min(total, <uint64_t>FAR))
@@ -502,12 +503,12 @@ cdef node_t _but_for_some(Regex* rx, node_t node, uint32_t most) noexcept nogil:
                 return EMPTY
             part = words[i]
             continue
-        need = _furthest(rx, inner[1], 0)
+        need = regex_furthest(rx, inner[1], 0)
         if need >= FAR or regex_saturate(rx, inner[1], most) != inner[1]:
             # It will not be finite, or is not.
             if not _is_counter(rx, inner[1], &rest, &body, &low, &high):
                 return EMPTY
-            need = <uint64_t>_furthest(rx, rest, 0) + _furthest(rx, body, 0)
+            need = <uint64_t>regex_furthest(rx, rest, 0) + regex_furthest(rx, body, 0)
             first = regex_first(rx, body)
             if first == NULL:
                 return EMPTY
@@ -592,8 +593,9 @@ cdef node_t _beside_counters(
         unbounded = regex_concat(rx, rest, regex_repeat(rx, body, 0, NONE))
         if low == 1 and rest == EPSILON and not regex_nullable(rx, part):
             low = 0  # each of its matches has a character
+        # (What fits between the bounds of one counter may fit between none of two.)
         if not _is_whole(rx, part, unbounded, &beyond, 0) \
-                or (low and not _grows(rx, part, body, 0)):
+                or (low and (length > 3 or not _grows(rx, part, body, 0))):
             rx.stack.size = base
             return EMPTY
         if low:

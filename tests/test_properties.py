@@ -258,6 +258,17 @@ LOOPS = {
         [_others(either(b"ab", b"abnab"), item=_LETTER, high=9), _COMMA],
         [_others(Repeat(_LETTER, 1, 3), Literal(b"nn"), item=_LETTER, high=7), Literal(b":")],
     ),
+    "two lengths that have nothing in common": _of(
+        [
+            _searched(
+                9,
+                79,
+                sequence(Repeat(_JSON_CHAR, 0, 5), b"@", Repeat(_JSON_CHAR, 0, 5)),
+                plus(_ASCII),
+            )
+        ],
+        [_COMMA],
+    ),
     "lengths that a pattern leaves out": _of(
         [_limited(60, 90, either(star(Repeat(Literal(b"b"), 50, 50)), plus(Literal(b"n"))))],
         [_COMMA],
