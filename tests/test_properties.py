@@ -469,6 +469,48 @@ def test_patterns_beside_lengths_say_what_walks_say(seed: int, real: TokenSet) -
             break
 
 
+def _form_of(rng: random.Random) -> Regex:
+    few = strategies.byte_set(rng.sample(range(0x61, 0x7B), 3))
+    most = strategies.byte_set(bytes(b for b in range(0x21, 0x7F) if b not in b'"\\'))
+    member = rng.choice((few, most, either(few, rng.choice(_PARTS_BEYOND)), _JSON_CHAR))
+    counted = Repeat(member, rng.choice((0, 1, 2)), rng.choice((3, 30, 70, 255, None)))
+    return rng.choice((counted, sequence(b"x-", counted), sequence(counted, b"_"), _found(b"er")))
+
+
+@pytest.mark.parametrize("seed", range(32))
+def test_names_but_for_some_say_what_walks_say(seed: int, real: TokenSet) -> None:
+    rng = random.Random(seed)
+    vocabulary = _REAL.setdefault(id(real), llgx.Vocabulary.from_tokens(real.tokens, eog=real.eog))
+    names = rng.sample((b"id", b"ids", b"name", b"created_at", b"x-other", b"", b"er"), 3)
+    forms = [_form_of(rng) for _ in range(rng.choice((0, 1, 1, 2)))]
+    item = rng.choice((_JSON_CHAR, _ASCII, _JSON_CHAR))
+    named = rng.sample((*map(Literal, names), *forms), 2 if rng.random() < 0.3 else len(forms) + 3)
+    high = rng.choice((None, None, 4, 40, 80, 300))
+    bodies = [[_others(*named, item=item, high=high), _COMMA]]
+    bodies += [[sequence(b'"', name, b'"'), Literal(b":")] for name in names]
+    bodies += [
+        [sequence(b'"', both(form, star(_JSON_CHAR), Complement(either(*names))), b'"'), _COMMA]
+        for form in forms
+    ]
+    made = llgx.Grammar.from_ir(_of(*bodies))
+    plain = llgx.Shortcuts(
+        saturated_intersections=False, shared_plans=False, endless_states=False, twin_masks=False
+    )
+    quick, slow = (
+        llgx.Matcher(made.compile(vocabulary, shortcuts=shortcuts))
+        for shortcuts in (llgx.Shortcuts(), plain)
+    )
+    for _ in range(10):
+        allowed = quick.allowed_tokens()
+        assert allowed == slow.allowed_tokens()
+        inside = [t for t in allowed if real.tokens[t].isalnum()]
+        token = rng.choice(inside if inside and rng.random() < 0.7 else allowed)
+        quick.consume(token)
+        slow.consume(token)
+        if quick.is_stopped():
+            break
+
+
 _REAL: dict[int, llgx.Vocabulary] = {}
 
 
