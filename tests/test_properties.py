@@ -511,6 +511,44 @@ def test_names_but_for_some_say_what_walks_say(seed: int, real: TokenSet) -> Non
             break
 
 
+@pytest.mark.parametrize("seed", range(24))
+def test_searches_that_exclude_one_another_say_what_walks_say(seed: int, real: TokenSet) -> None:
+    rng = random.Random(seed)
+    vocabulary = _REAL.setdefault(id(real), llgx.Vocabulary.from_tokens(real.tokens, eog=real.eog))
+    words = rng.sample((b"er", b"the", b"customer", b"ing", b"a", b"tion", b"er n", b"tomers"), 3)
+    kinds = [
+        _found(word)
+        if rng.random() < 0.8
+        else sequence(word, star(strategies.byte_set(bytes(range(256)))))
+        for word in words
+    ]
+    kinds += [Literal(b"none")] * (rng.random() < 0.3)
+    branches = [
+        both(star(_JSON_CHAR), kind, *(Complement(other) for other in kinds if other != kind))
+        for kind in kinds
+    ]
+    if rng.random() < 0.4:
+        branches = [both(star(_JSON_CHAR), *map(Complement, kinds))]
+    made = llgx.Grammar.from_ir(_of([sequence(b'"', either(*branches), b'"'), _COMMA]))
+    plain = llgx.Shortcuts(
+        saturated_intersections=False, shared_plans=False, endless_states=False, twin_masks=False
+    )
+    quick, slow = (
+        llgx.Matcher(made.compile(vocabulary, shortcuts=shortcuts))
+        for shortcuts in (llgx.Shortcuts(), plain)
+    )
+    for token in real.tokens.index(b'"'), None, None, None, None, None, None, None:
+        allowed = quick.allowed_tokens()
+        assert allowed == slow.allowed_tokens()
+        parts = [t for t in allowed if any(real.tokens[t] in word for word in words)]
+        if token is None:
+            token = rng.choice(parts if parts and rng.random() < 0.7 else allowed)
+        quick.consume(token)
+        slow.consume(token)
+        if quick.is_stopped():
+            break
+
+
 _REAL: dict[int, llgx.Vocabulary] = {}
 
 
