@@ -168,6 +168,21 @@ cdef node_t _without_texts(Engine* engine, const Words* texts, size_t begin) noe
     return regex_not(rx, regex_alt(rx, base))
 
 
+cdef bint _is_searched(Regex* rx, node_t node) noexcept nogil:
+    """Whether something is looked for in an intersection. A name that is none of finitely many
+    others is compared with its loop instead, which asks less."""
+    cdef const uint32_t* words = regex_words(rx, node)
+    cdef const uint32_t* part
+    cdef uint32_t i
+    for i in range(1, rx.nodes.entries[node].length):
+        part = regex_words(rx, words[i])
+        if part[0] != REPEAT_KIND and (
+            part[0] != NOT_KIND or regex_furthest(rx, part[1], 0) >= FAR
+        ):
+            return True
+    return False
+
+
 cdef node_t _core(
     Engine* engine, node_t node, const LoopKey* key, Words* texts, uint32_t depth
 ) noexcept nogil:
@@ -195,6 +210,8 @@ cdef node_t _core(
             texts.size = noted
         return part
     if kind == AND_KIND:
+        if not _is_searched(rx, node):
+            return EMPTY
         for i in range(1, length):
             part = _core(engine, regex_words(rx, node)[i], key, texts, depth + 1)
             if part == EMPTY or words_push(&rx.stack, part) < 0:
