@@ -808,7 +808,10 @@ cdef class CompiledGrammar:
         cdef Engine* engine = &self.engine
         return (
             engine.lexer.rx.nodes.arena.total + 48 * <size_t>engine.lexer.rx.nodes.room
-            + 48 * <size_t>engine.lexer.rx.derivatives.count
+            + 48 * (
+                <size_t>engine.lexer.rx.derivatives.count + engine.lexer.rx.saturated.count
+                + engine.lexer.rx.lengths.count + engine.lexer.rx.alike.count
+            )
             + engine.lexer.vectors.arena.total + 56 * <size_t>engine.lexer.states_room
             + engine.lexer.rows.total + engine.parser.contents.arena.total
             + engine.parser.shape_words.arena.total + 4 * engine.parser.variants.room
