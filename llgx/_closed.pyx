@@ -17,11 +17,12 @@ class. Where all states are dead after so many characters, as of a word of at mo
 longer tokens are not in the base at all.
 
 Invariant: as in ``_inside``, base, tokens and boundaries stand for each token exactly once. No
-state among those of the class ends a lexeme, so that a token which dies there has no boundary.
+state among those of the class ends a lexeme, so that a token which dies there has no boundary;
+where one behind the horizon does, the walk is left to find the boundaries.
 
-Cost: the states within a horizon of 16 or 24 characters, up to ``MOST_STATES``, by each byte class;
-some ten passes over bitsets; then one path for each token that is read. A walk of the vocabulary, which it
-stands for, takes two milliseconds.
+Cost: the states within a horizon of 16 or 24 characters, up to ``MOST_STATES``, by each byte
+class; some ten passes over bitsets; then one path for each token that is read. A walk of the
+vocabulary, which it stands for, takes two milliseconds.
 """
 
 from libc.stdint cimport uint8_t, uint16_t, uint32_t, uint64_t
