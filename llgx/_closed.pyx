@@ -665,7 +665,11 @@ cdef bint _fill(
         words_free(&places)
         return False
     base.whole = NONE
-    base.endless = True
+    # Of a name that comes to an end a scope may have used up what a token leads to.
+    base.endless = closure.furthest == NONE
+    for i in range(closure.count):
+        if closure.depth[i] == closure.horizon:
+            base.endless = False
     base.left = NONE
     base.over = NONE
     base.removed = <uint32_t>engine.removed.size

@@ -677,3 +677,8 @@ def test_guards_that_refuse_all_that_could_follow_end_the_text() -> None:
     matcher = llgx.Matcher(llgx.Grammar.from_ir(GrammarIR(rules, [letter], 0)).compile(vocabulary))
     assert matcher.allowed_tokens() == [2]
     assert matcher.stop_reason == "complete"
+
+
+def test_finite_names_that_a_class_leads_to_the_end_of() -> None:
+    """What is left of a closed class beside siblings may be nothing, within one token."""
+    assert compare_walk(walk_of_seed(800000764, steps=20)) == 20
