@@ -147,6 +147,7 @@ _LAZY = sequence(star(ANY_CHAR), b"</a>")
 _WORD = plus(strategies.byte_set(b"abn"))
 _LETTER = strategies.byte_set(b"abn")
 _FEW_LETTERS = Repeat(_LETTER, 2, 3)
+_ANY_BYTE = strategies.byte_set(bytes(range(256)))
 _BEYOND = both(
     ANY_CHAR, Complement(strategies.byte_set(bytes(range(0x80))))
 )  # every character that is not ASCII
@@ -175,7 +176,7 @@ def _searched(low: int, high: int | None, *patterns: Regex) -> Regex:
 
 def _found(text: bytes) -> Regex:
     """Any bytes with ``text`` among them."""
-    return sequence(star(_JSON_CHAR), text, star(strategies.byte_set(bytes(range(256)))))
+    return sequence(star(_JSON_CHAR), text, star(_ANY_BYTE))
 
 
 def _without(*texts: bytes) -> Regex:
@@ -429,7 +430,7 @@ def _pattern_of(rng: random.Random) -> Regex:
     return rng.choice(
         (
             _found(rng.choice((b"a", b"er", b"ing"))),
-            sequence(star(_JSON_CHAR), plus(few), star(strategies.byte_set(bytes(range(256))))),
+            sequence(star(_JSON_CHAR), plus(few), star(_ANY_BYTE)),
             either(_found(b"on"), _found(b"the")),
             sequence(word, b"@", word),
             sequence(Repeat(sequence(plus(member), plus(Literal(b" "))), 0, 49), word),
@@ -469,6 +470,19 @@ def test_patterns_beside_lengths_say_what_walks_say(seed: int, real: TokenSet) -
             break
 
 
+def _quick_and_slow(
+    grammar: llgx.Grammar, vocabulary: llgx.Vocabulary
+) -> tuple[llgx.Matcher, llgx.Matcher]:
+    """A matcher with all shortcuts, and one without those that complements are asked about."""
+    plain = llgx.Shortcuts(
+        saturated_intersections=False, shared_plans=False, endless_states=False, twin_masks=False
+    )
+    return (
+        llgx.Matcher(grammar.compile(vocabulary)),
+        llgx.Matcher(grammar.compile(vocabulary, shortcuts=plain)),
+    )
+
+
 def _form_of(rng: random.Random) -> Regex:
     few = strategies.byte_set(rng.sample(range(0x61, 0x7B), 3))
     most = strategies.byte_set(bytes(b for b in range(0x21, 0x7F) if b not in b'"\\'))
@@ -493,13 +507,7 @@ def test_names_but_for_some_say_what_walks_say(seed: int, real: TokenSet) -> Non
         for form in forms
     ]
     made = llgx.Grammar.from_ir(_of(*bodies))
-    plain = llgx.Shortcuts(
-        saturated_intersections=False, shared_plans=False, endless_states=False, twin_masks=False
-    )
-    quick, slow = (
-        llgx.Matcher(made.compile(vocabulary, shortcuts=shortcuts))
-        for shortcuts in (llgx.Shortcuts(), plain)
-    )
+    quick, slow = _quick_and_slow(made, vocabulary)
     for _ in range(10):
         allowed = quick.allowed_tokens()
         assert allowed == slow.allowed_tokens()
@@ -517,10 +525,7 @@ def test_searches_that_exclude_one_another_say_what_walks_say(seed: int, real: T
     vocabulary = _REAL.setdefault(id(real), llgx.Vocabulary.from_tokens(real.tokens, eog=real.eog))
     words = rng.sample((b"er", b"the", b"customer", b"ing", b"a", b"tion", b"er n", b"tomers"), 3)
     kinds = [
-        _found(word)
-        if rng.random() < 0.8
-        else sequence(word, star(strategies.byte_set(bytes(range(256)))))
-        for word in words
+        _found(word) if rng.random() < 0.8 else sequence(word, star(_ANY_BYTE)) for word in words
     ]
     kinds += [Literal(b"none")] * (rng.random() < 0.3)
     branches = [
@@ -530,13 +535,7 @@ def test_searches_that_exclude_one_another_say_what_walks_say(seed: int, real: T
     if rng.random() < 0.4:
         branches = [both(star(_JSON_CHAR), *map(Complement, kinds))]
     made = llgx.Grammar.from_ir(_of([sequence(b'"', either(*branches), b'"'), _COMMA]))
-    plain = llgx.Shortcuts(
-        saturated_intersections=False, shared_plans=False, endless_states=False, twin_masks=False
-    )
-    quick, slow = (
-        llgx.Matcher(made.compile(vocabulary, shortcuts=shortcuts))
-        for shortcuts in (llgx.Shortcuts(), plain)
-    )
+    quick, slow = _quick_and_slow(made, vocabulary)
     for token in real.tokens.index(b'"'), None, None, None, None, None, None, None:
         allowed = quick.allowed_tokens()
         assert allowed == slow.allowed_tokens()
